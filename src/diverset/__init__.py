@@ -1,0 +1,1 @@
+"""diverset: cross-modal retrieval with sets of diverse embeddings."""

@@ -1,0 +1,52 @@
+"""What diverset raises when it is given something it cannot use.
+
+Every error says what is wrong, which value it saw and what to do next. All of them derive
+from `DiversetError`, so one `except` clause is enough for a caller who only wants to report.
+
+    DiversetError
+    ├── ShapeError         a tensor has the wrong shape, or two do not fit each other
+    ├── InputError         the shape fits, the content does not: NaN, zero vectors, no words
+    ├── OptionError        an option that does not exist, or a value outside its range
+    ├── CheckpointError    a file of weights that is missing, truncated, foreign or of another model
+    └── VocabularyError    a vocabulary file that cannot be read safely
+"""
+
+from collections.abc import Iterable
+
+
+class DiversetError(Exception):
+    """The root of everything that diverset raises on purpose."""
+
+
+class ShapeError(DiversetError, ValueError):
+    """A tensor has the wrong shape, or two tensors do not fit each other."""
+
+
+class InputError(DiversetError, ValueError):
+    """The shape fits, the content does not: NaN, a zero vector, an empty caption."""
+
+
+class OptionError(DiversetError, ValueError):
+    """An option that does not exist, or a value outside its range."""
+
+
+class CheckpointError(DiversetError):
+    """Weights that are missing, truncated, foreign or of another model."""
+
+
+class VocabularyError(DiversetError, ValueError):
+    """A vocabulary that cannot be read, or cannot be read safely."""
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise an `OptionError` that lists the choices unless `value` is one of them.
+
+    >>> check_choice("similarity", "chamfer", ["chamfer", "mil"])
+    >>> check_choice("similarity", "chamfr", ["chamfer", "mil"])
+    Traceback (most recent call last):
+    ...
+    diverset.errors.OptionError: similarity is 'chamfr'; choose one of: chamfer, mil
+    """
+    choices = list(choices)
+    if value not in choices:
+        raise OptionError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
