@@ -1,0 +1,62 @@
+"""Words: trainable embeddings as local features, a bi-GRU over them for the global one."""
+
+import torch
+from torch import nn
+
+from diverset.errors import InputError, ShapeError
+from diverset.features.positions import sine_positions
+from diverset.types import Features, Padded
+
+
+class BiGruFeatures(nn.Module):
+    """local = word embeddings; global = mean of the two directions' final hidden states.
+
+    Args:
+        dim: hidden units a direction, and width D of the global feature.
+        vocabulary_size: number of words; id 0 is padding.
+        word_width: width of a word embedding (GloVe 840B: 300).
+        dropout: on the embeddings and on the global feature.
+        positions: whether words carry 1-D sine positions.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        vocabulary_size: int,
+        word_width: int = 300,
+        dropout: float = 0.1,
+        positions: bool = True,
+    ) -> None:
+        super().__init__()
+        self.width = word_width
+        self.positions = positions
+        self.embedding = nn.Embedding(vocabulary_size, word_width)
+        self.gru = nn.GRU(word_width, dim, batch_first=True, bidirectional=True)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, words: Padded) -> Features:
+        ids, mask = words.values, words.mask
+        if ids.ndim != 2 or ids.is_floating_point():
+            raise ShapeError(f"words are {ids.dtype} {tuple(ids.shape)}; give ids (batch, words)")
+        if int(ids.max()) >= self.embedding.num_embeddings or int(ids.min()) < 0:
+            raise InputError(
+                f"word ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary has "
+                f"{self.embedding.num_embeddings} words; use the vocabulary the model was made with"
+            )
+        local = self.dropout(self.embedding(ids))
+        packed = nn.utils.rnn.pack_padded_sequence(
+            local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        _, final = self.gru(packed)
+        codes = sine_positions(mask, self.width, local.dtype) if self.positions else None
+        return Features(local, mask, self.dropout(final.mean(dim=0)), codes)
+
+    @torch.no_grad()
+    def set_words(self, vectors: torch.Tensor) -> None:
+        """Start from given word vectors, e.g. GloVe."""
+        if vectors.shape != self.embedding.weight.shape:
+            raise ShapeError(
+                f"word vectors are {tuple(vectors.shape)}, the embedding is "
+                f"{tuple(self.embedding.weight.shape)}; build both from one vocabulary"
+            )
+        self.embedding.weight.copy_(vectors)

@@ -1,0 +1,64 @@
+"""What is added to the triplet loss: MMD, the paper's diversity and PVSE's Gram diversity."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from diverset.errors import ShapeError
+
+MMD_RATE = 0.5
+DIVERSITY_RATE = 2.0
+
+
+def mmd(
+    images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts text_slots dim"]
+) -> Float[Tensor, ""]:
+    """Maximum mean discrepancy between all image and all text elements of a batch.
+
+    Kernel exp(-||x - y|| / 2) on l2-normalised elements, the distance not squared, diagonal
+    included. It keeps the two modalities from drifting apart early in training.
+    """
+    if images.shape[-1] != texts.shape[-1]:
+        raise ShapeError(f"images are {images.shape[-1]} wide, texts {texts.shape[-1]}")
+    x, y = images.flatten(0, 1), texts.flatten(0, 1)
+    kernel = _distance_kernel(torch.cat([x, y]))
+    xx, xy, yy = kernel[: len(x), : len(x)], kernel[: len(x), len(x) :], kernel[len(x) :, len(x) :]
+    return xx.mean() + yy.mean() - 2 * xy.mean()
+
+
+def _distance_kernel(z: Float[Tensor, "elements dim"]) -> Float[Tensor, "elements elements"]:
+    """exp(-||z_i - z_j|| / 2) by a matrix product, which torch.cdist's gradient does not use."""
+    lengths = z.square().sum(dim=-1)
+    squared = lengths[:, None] + lengths - 2 * (z @ z.T)
+    squared = squared.to(torch.promote_types(squared.dtype, torch.float32))
+    # Equal elements: distance 0 with gradient 0, where the root's own would be infinite.
+    apart = squared > torch.finfo(squared.dtype).eps * 4
+    apart = apart & ~torch.eye(len(z), dtype=torch.bool, device=z.device)
+    distance = torch.where(apart, squared, 1.0).sqrt() * apart
+    return (-MMD_RATE * distance).exp()
+
+
+def diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]:
+    """exp(-2 ||x - x'||^2) over the pairs of a set's normalised slots, mean over the batch.
+
+    Sets of one element have nothing to spread and give 0.
+    """
+    size = slots.shape[1]
+    if size == 1:
+        return slots.sum() * 0
+    unit = F.normalize(slots, dim=-1)
+    first, second = torch.triu_indices(size, size, offset=1, device=slots.device)
+    squared = (unit[:, first] - unit[:, second]).square().sum(dim=-1)
+    return (-DIVERSITY_RATE * squared).exp().mean()
+
+
+def gram_diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]:
+    """PVSE: Frobenius norm of the off-diagonal Gram matrix over K^2, mean over the batch."""
+    size = slots.shape[1]
+    if size == 1:
+        return slots.sum() * 0
+    unit = F.normalize(slots, dim=-1)
+    gram = unit @ unit.transpose(1, 2)
+    off_diagonal = gram - torch.eye(size, device=gram.device, dtype=gram.dtype)
+    return torch.linalg.matrix_norm(off_diagonal).mean() / size**2

@@ -1,0 +1,338 @@
+"""Two encoders joined by a similarity: what is trained, saved, and searched with.
+
+Inputs are region features, feature maps or token states, and texts as words; reading files is
+the business of `diverset.data`, writing weights that of `diverset.pretrained`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.data.vocabulary import Vocabulary
+from diverset.errors import InputError, OptionError, ShapeError
+from diverset.features import (
+    BiGruFeatures,
+    ConvolutionalFeatures,
+    RegionFeatures,
+    TransformerFeatures,
+)
+from diverset.sets import GaussianSets, PieNet, PooledSet, SlotSets, TransformerSets
+from diverset.similarity import (
+    SIMILARITIES,
+    MatchProbability,
+    Similarity,
+    similarity_matrix,
+)
+from diverset.types import EmbeddingSets, Padded
+
+BATCH = 128
+
+
+class Encoder(nn.Module):
+    """A feature extractor and the set module on top of it."""
+
+    def __init__(self, features: nn.Module, sets: nn.Module) -> None:
+        super().__init__()
+        self.features = features
+        self.sets = sets
+
+    def forward(self, inputs: Padded | Tensor, with_attention: bool = False) -> EmbeddingSets:
+        found: EmbeddingSets = self.sets(self.features(inputs), with_attention)
+        return found
+
+
+class Model(nn.Module):
+    """The paper's model, or one of its baselines, as `architecture` says.
+
+    Args:
+        architecture: what to build.
+        vocabulary: needed where texts are encoded by a bi-GRU.
+
+    >>> from diverset.config import ModelConfig, SetConfig
+    >>> words = Vocabulary.build(["a dog runs", "a cat sleeps"], min_count=1)
+    >>> small = SetConfig(inner_width=8, heads=1)
+    >>> model = Model(ModelConfig(dim=8, image_set=small, text_set=small), words)
+    >>> pictures = [torch.randn(3, 2048), torch.randn(5, 2048)]  # regions of two pictures
+    >>> images = model.encode_images(pictures)
+    >>> texts = model.encode_texts(["a cat", "a dog sleeps", "a dog"])
+    >>> images.shape, texts.shape, model.similarity(images, texts).shape
+    (torch.Size([2, 4, 8]), torch.Size([3, 4, 8]), torch.Size([2, 3]))
+    """
+
+    def __init__(self, architecture: ModelConfig, vocabulary: Vocabulary | None = None) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.vocabulary = vocabulary
+        dim = architecture.dim
+        image_features = _image_features(dim, architecture.image)
+        text_features = _text_features(dim, architecture.text, vocabulary)
+        image_sets = _set_module(dim, image_features.width, architecture.image_set)
+        text_sets = _set_module(dim, text_features.width, architecture.text_set)
+        self.image_encoder = Encoder(image_features, image_sets)
+        self.text_encoder = Encoder(text_features, text_sets)
+        self.match_probability = (
+            MatchProbability() if architecture.similarity.kind == "match_probability" else None
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def forward(
+        self, images: Padded | Tensor, texts: Padded | Tensor
+    ) -> tuple[EmbeddingSets, EmbeddingSets]:
+        """The sets of a training batch, with what the losses need."""
+        return self.image_encoder(images), self.text_encoder(texts)
+
+    def score(
+        self, images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts slots dim"]
+    ) -> Float[Tensor, "images texts"]:
+        """The model's own similarity, differentiable; for a training batch."""
+        if self.match_probability is not None:
+            scores: Tensor = self.match_probability(images, texts)
+            return scores
+        return SIMILARITIES[self.architecture.similarity.kind](images, texts, **self._options())
+
+    def similarity(
+        self,
+        images: Float[Tensor, "images slots dim"],
+        texts: Float[Tensor, "texts slots dim"],
+        **limits: Any,
+    ) -> Float[Tensor, "images texts"]:
+        """The model's own similarity between whole collections, in bounded memory.
+
+        `limits` are those of `diverset.similarity.similarity_matrix`: max_memory, device.
+        """
+        kind: str | Similarity = self.match_probability or self.architecture.similarity.kind
+        return similarity_matrix(images, texts, kind, **self._options(), **limits)
+
+    def encode_images(
+        self,
+        images: Tensor | Sequence[Tensor | np.ndarray],
+        lengths: Tensor | Sequence[int] | None = None,
+        batch_size: int = BATCH,
+    ) -> Float[Tensor, "images slots dim"]:
+        """The normalised sets of pictures, in evaluation mode.
+
+        Args:
+            images: a list of (regions, width) arrays; or a tensor (batch, regions, width) or
+                (batch, channels, height, width).
+            lengths: number of real regions of each image in a padded tensor; all by default.
+            batch_size: how many are encoded at once.
+        """
+        kind = self.architecture.image.kind
+        if kind == "convolution":
+            maps = torch.as_tensor(images) if not isinstance(images, Sequence) else None
+            if maps is None:
+                maps = torch.stack([torch.as_tensor(one) for one in images])
+            _check_finite("images", maps)
+            return self._encode(self.image_encoder, maps, batch_size)
+        regions = _as_padded("images", images, lengths, dims=2)
+        return self._encode(self.image_encoder, regions, batch_size)
+
+    def encode_texts(
+        self,
+        texts: Sequence[str] | Tensor | Sequence[Tensor | np.ndarray | Sequence[int]],
+        lengths: Tensor | Sequence[int] | None = None,
+        batch_size: int = BATCH,
+    ) -> Float[Tensor, "texts slots dim"]:
+        """The normalised sets of texts, in evaluation mode.
+
+        Args:
+            texts: a list of strings; or word ids, as a list of sequences or as a padded tensor
+                (pad 0); or, for a transformer, its token states (tokens, width).
+            lengths: number of real words of each text in a padded tensor.
+            batch_size: how many are encoded at once.
+        """
+        if isinstance(texts, str):
+            raise InputError(f"texts is one string, {texts!r}; give a list of strings")
+        if not isinstance(texts, Tensor) and len(texts) and isinstance(texts[0], str):
+            texts = self._word_ids(texts)
+        states = self.architecture.text.kind == "transformer"
+        if isinstance(texts, Tensor) and lengths is None and not states:
+            lengths = _lengths_of_ids(texts)
+        padded = _as_padded("texts", texts, lengths, dims=2 if states else 1)
+        return self._encode(self.text_encoder, padded, batch_size)
+
+    def fingerprint(self) -> str:
+        """A short name of these very weights; files made with a model carry it."""
+        digest = hashlib.sha256(repr(self.architecture).encode())
+        for name, tensor in sorted(self.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        return digest.hexdigest()[:16]
+
+    def save_pretrained(self, folder: str | PathLike[str], card: str | None = None) -> None:
+        """Write config.json, model.safetensors, the vocabulary and a model card."""
+        from diverset.pretrained import save_pretrained
+
+        save_pretrained(self, folder, card)
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: str | PathLike[str], device: torch.device | str = "cpu"
+    ) -> Model:
+        """Read what `save_pretrained` wrote; anything missing or left over is an error."""
+        from diverset.pretrained import load_pretrained
+
+        return load_pretrained(folder).to(device)
+
+    @classmethod
+    def from_reference(
+        cls,
+        checkpoint: str | PathLike[str],
+        vocabulary: Vocabulary | str | PathLike[str],
+        heads: int = 4,
+    ) -> Model:
+        """Read a `*.pth.tar` trained with the paper's released code (regions + bi-GRU).
+
+        Args:
+            checkpoint: the file; it is never unpickled freely.
+            vocabulary: the vocabulary it was trained with, JSON or pickle.
+            heads: attention heads, which the file does not tell; the released code has four.
+        """
+        from diverset.reference import load_reference
+
+        return load_reference(checkpoint, vocabulary, heads)
+
+    def _options(self) -> dict[str, float]:
+        similarity = self.architecture.similarity
+        return {"alpha": similarity.alpha} if similarity.kind == "smooth_chamfer" else {}
+
+    def _word_ids(self, texts: Sequence[Any]) -> list[Tensor]:
+        if self.vocabulary is None:
+            raise InputError(
+                "this model has no vocabulary, so it cannot read strings; give it token states"
+            )
+        return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
+
+    @torch.no_grad()
+    def _encode(self, encoder: Encoder, inputs: Padded | Tensor, batch_size: int) -> Tensor:
+        if batch_size < 1:
+            raise OptionError(f"batch_size is {batch_size}; give 1 or more")
+        was_training = self.training
+        self.eval()
+        try:
+            found = [
+                encoder(batch.to(self.device)).elements for batch in _batches(inputs, batch_size)
+            ]
+        finally:
+            self.train(was_training)
+        return torch.cat(found)
+
+
+def _batches(inputs: Padded | Tensor, size: int) -> list[Any]:
+    if isinstance(inputs, Tensor):
+        return list(inputs.split(size))
+    pairs = zip(inputs.values.split(size), inputs.mask.split(size), strict=True)
+    return [_trimmed(values, mask) for values, mask in pairs]
+
+
+def _trimmed(values: Tensor, mask: Tensor) -> Padded:
+    longest = int(mask.sum(dim=1).max())
+    return Padded(values[:, :longest], mask[:, :longest])
+
+
+def _as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
+    if isinstance(inputs, np.ndarray):
+        inputs = torch.from_numpy(inputs)
+    if not isinstance(inputs, Tensor):
+        if lengths is not None:
+            raise OptionError(f"lengths go with a padded tensor; {name} is a list")
+        sequences = [torch.as_tensor(one) for one in inputs]
+        for place, one in enumerate(sequences):
+            if one.ndim != dims or len(one) == 0:
+                raise ShapeError(
+                    f"{name}[{place}] has shape {tuple(one.shape)}; expected "
+                    f"{'(inputs, width)' if dims == 2 else '(words,)'} with at least one input"
+                )
+            if dims == 2 and one.shape[1] != sequences[0].shape[1]:
+                raise ShapeError(
+                    f"{name}[{place}] is {one.shape[1]} wide and {name}[0] {sequences[0].shape[1]};"
+                    " all inputs of a batch come from one extractor"
+                )
+        padded = Padded.of(sequences)
+    else:
+        if inputs.ndim != dims + 1 or 0 in inputs.shape:
+            raise ShapeError(
+                f"{name} has shape {tuple(inputs.shape)}; expected a batch of "
+                f"{'(inputs, width)' if dims == 2 else '(words,)'}"
+            )
+        if lengths is None:
+            lengths = torch.full((len(inputs),), inputs.shape[1])
+        padded = Padded.from_lengths(inputs, lengths)
+    if padded.values.is_floating_point():
+        _check_finite(name, padded.values)
+        padded = Padded(padded.values.float(), padded.mask)
+    return padded
+
+
+def _check_finite(name: str, values: Tensor) -> None:
+    if not values.isfinite().all():
+        place = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+        raise InputError(f"{name}[{place}] holds NaN or infinity; look at how it was extracted")
+
+
+def _lengths_of_ids(ids: Tensor) -> Tensor:
+    """Up to the last word that is not padding (id 0)."""
+    places = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
+    return ((ids != 0) * places).amax(dim=-1)
+
+
+def _image_features(dim: int, image: ImageConfig) -> RegionFeatures | ConvolutionalFeatures:
+    if image.kind == "regions":
+        return RegionFeatures(dim, image.input_width, image.dropout, image.mlp_reads)
+    return ConvolutionalFeatures(dim, image.input_width, image.dropout)
+
+
+def _text_features(
+    dim: int, text: TextConfig, vocabulary: Vocabulary | None
+) -> BiGruFeatures | TransformerFeatures:
+    if text.kind == "transformer":
+        return TransformerFeatures(dim, text.input_width, text.dropout, text.positions)
+    size = text.vocabulary_size or (len(vocabulary) if vocabulary is not None else 0)
+    if not size:
+        raise OptionError("a bi-GRU needs a vocabulary, or text.vocabulary_size; neither is given")
+    if vocabulary is not None and len(vocabulary) > size:
+        raise OptionError(
+            f"text.vocabulary_size is {size}, the vocabulary has {len(vocabulary)} words; "
+            "leave the option at 0 to take it from the vocabulary"
+        )
+    return BiGruFeatures(dim, size, text.input_width, text.dropout, text.positions)
+
+
+def _set_module(dim: int, input_width: int, chosen: SetConfig) -> nn.Module:
+    size, dropout = chosen.size, chosen.dropout
+    match chosen.kind:
+        case "slots":
+            return SlotSets(
+                dim,
+                input_width,
+                size=size,
+                iterations=chosen.iterations,
+                heads=chosen.heads,
+                inner_width=chosen.inner_width,
+                mlp_factor=chosen.mlp_factor,
+                dropout=dropout,
+                initial=chosen.initial,
+                update=chosen.update,
+                add_global=chosen.add_global,
+            )
+        case "transformer":
+            return TransformerSets(
+                dim, input_width, size, chosen.iterations, chosen.heads, chosen.mlp_factor, dropout
+            )
+        case "pie_net":
+            return PieNet(dim, input_width, size, dropout)
+        case "gaussian":
+            return GaussianSets(dim, input_width, size, dropout)
+    return PooledSet()

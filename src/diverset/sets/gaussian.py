@@ -1,0 +1,51 @@
+"""PCME's probabilistic embedding: a normal distribution a sample, and a set drawn from it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from diverset.sets.pie_net import InputAttention, PieNet
+from diverset.types import EmbeddingSets, Features, Gaussian
+
+
+class GaussianSets(nn.Module):
+    """Mean = PIE-Net with one element; log sigma from the global and the attended features.
+
+    In training the samples are drawn anew. In evaluation they use noise that was drawn once and
+    is stored with the weights, so that the same input always gives the same set.
+
+    Args:
+        dim: width of the elements and of the global feature.
+        input_width: width of the local features.
+        size: number of samples.
+        dropout: passed on to PIE-Net.
+    """
+
+    noise: Tensor
+
+    def __init__(self, dim: int, input_width: int, size: int = 7, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.size = size
+        self.mean = PieNet(dim, input_width, size=1, dropout=dropout)
+        self.attention = InputAttention(input_width, 1)
+        self.from_local = nn.Linear(input_width, dim)
+        self.from_global = nn.Linear(dim, dim)
+        # Narrow at first: the means have to find each other before their spread matters.
+        nn.init.constant_(self.from_global.bias, -4.0)
+        self.register_buffer("noise", torch.randn(size, dim))
+
+    def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
+        mean_set = self.mean(features, with_attention)
+        attended = self.attention(features.local, features.mask) @ features.local
+        log_sigma = self.from_global(features.pooled) + self.from_local(attended[:, 0])
+        mean = mean_set.elements[:, 0]
+        samples = mean[:, None] + log_sigma.exp()[:, None] * self._noise(mean)
+        elements = F.normalize(samples, dim=-1)
+        gaussian = Gaussian(mean, log_sigma, samples)
+        return EmbeddingSets(elements, samples, mean_set.attention, gaussian)
+
+    def _noise(self, mean: Float[Tensor, "batch dim"]) -> Float[Tensor, "... size dim"]:
+        if not self.training:
+            return self.noise
+        return torch.randn(len(mean), self.size, mean.shape[1], device=mean.device)

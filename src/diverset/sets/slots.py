@@ -1,0 +1,152 @@
+"""The paper's set prediction module (Sec. 3.2, Eq. 1-5): slots compete for the parts of an input.
+
+K slots attend to the local features; the softmax runs over the *slots*, so that what one slot
+takes the others lose. T tied iterations refine them, and the global feature is added at the end.
+Keys and values do not change between iterations and are computed once.
+
+Padding takes no part: it is masked after the softmax over slots. (Masking before it, as the
+released code does, hands every slot an equal share of the padding.)
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from diverset.errors import OptionError, check_choice
+from diverset.types import EmbeddingSets, Features
+
+EPSILON = 1e-7
+
+
+class SlotSets(nn.Module):
+    """Eq. 1-5.
+
+    Args:
+        dim: width D of the slots and of the global feature.
+        input_width: width of the local features.
+        size: number K of slots.
+        iterations: number T of tied aggregation blocks.
+        heads: attention heads; the paper has one, the released code four.
+        inner_width: width D_h of keys, queries and values, all heads together.
+        mlp_factor: width of the MLP's hidden layer over `dim`.
+        dropout: on the attention's output and inside the MLP.
+        initial: "learned" slots E^0, or "random" ones drawn from a learned normal distribution
+            as in the original slot attention (ablation).
+        update: "residual" sum (Eq. 3), or the original's "gru" (ablation).
+        add_global: whether the global feature is added to the final slots (Eq. 5).
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        input_width: int,
+        size: int = 4,
+        iterations: int = 4,
+        heads: int = 1,
+        inner_width: int = 2048,
+        mlp_factor: float = 4,
+        dropout: float = 0.1,
+        initial: str = "learned",
+        update: str = "residual",
+        add_global: bool = True,
+    ) -> None:
+        super().__init__()
+        check_choice("initial", initial, ["learned", "random"])
+        check_choice("update", update, ["residual", "gru"])
+        if inner_width % heads:
+            raise OptionError(f"inner_width {inner_width} cannot be split into {heads} heads")
+        self.size, self.iterations, self.heads, self.initial = size, iterations, heads, initial
+        self.slots = nn.Parameter(torch.randn(size if initial == "learned" else 2, dim))
+        self.input_norm = nn.LayerNorm(input_width)
+        self.to_keys = nn.Linear(input_width, inner_width, bias=False)
+        self.to_values = nn.Linear(input_width, inner_width, bias=False)
+        self.query_norm = nn.LayerNorm(dim)
+        self.to_queries = nn.Linear(dim, inner_width, bias=False)
+        self.to_slots = nn.Linear(inner_width, dim)
+        self.dropout = nn.Dropout(dropout)
+        self.gru = nn.GRUCell(dim, dim) if update == "gru" else None
+        hidden = round(mlp_factor * dim)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(dim),
+            nn.Linear(dim, hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, dim),
+        )
+        self.slot_norm = nn.LayerNorm(dim)
+        self.global_norm = nn.LayerNorm(dim) if add_global else None
+
+    def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
+        keys, values = self._keys_and_values(features)
+        slots = self._initial_slots(len(keys))
+        maps = []
+        for _ in range(self.iterations):
+            attention, update = self._aggregate(slots, keys, values, features.mask)
+            slots = self._updated(slots, self.dropout(update))
+            slots = slots + self.mlp(slots)
+            if with_attention:
+                maps.append(attention)
+        slots = self.slot_norm(slots)
+        elements = slots
+        if self.global_norm is not None:
+            elements = slots + self.global_norm(features.pooled)[:, None]
+        return EmbeddingSets(F.normalize(elements, dim=-1), slots, tuple(maps))
+
+    def _initial_slots(self, batch: int) -> Float[Tensor, "batch_or_one slots dim"]:
+        if self.initial == "learned":
+            # Left unexpanded: the first iteration's queries are the same for every sample.
+            return self.slots[None]
+        mean, log_sigma = self.slots
+        noise = torch.randn(batch, self.size, len(mean), device=mean.device, dtype=mean.dtype)
+        return mean + log_sigma.exp() * noise
+
+    def _keys_and_values(
+        self, features: Features
+    ) -> tuple[
+        Float[Tensor, "batch heads inputs head_width"],
+        Float[Tensor, "batch heads inputs head_width"],
+    ]:
+        """Projected once, and only for real inputs: captions are mostly padding."""
+        mask = features.mask
+        real = None if bool(mask.all()) else mask
+        inputs = self.input_norm(features.local if real is None else features.local[real])
+        places = features.positions
+        if places is not None and real is not None:
+            places = places[real]
+        keys = self.to_keys(inputs if places is None else inputs + places)
+        return self._by_head(keys, mask, real), self._by_head(self.to_values(inputs), mask, real)
+
+    def _by_head(
+        self, rows: Tensor, mask: Tensor, real: Tensor | None
+    ) -> Float[Tensor, "batch heads inputs head_width"]:
+        if real is not None:
+            padded = rows.new_zeros(*mask.shape, rows.shape[-1])
+            rows = padded.index_put(real.nonzero(as_tuple=True), rows)
+        return rows.unflatten(-1, (self.heads, -1)).transpose(1, 2).contiguous()
+
+    def _aggregate(
+        self,
+        slots: Float[Tensor, "batch slots dim"],
+        keys: Float[Tensor, "batch heads inputs head_width"],
+        values: Float[Tensor, "batch heads inputs head_width"],
+        mask: Bool[Tensor, "batch inputs"],
+    ) -> tuple[Float[Tensor, "batch heads slots inputs"], Float[Tensor, "batch slots dim"]]:
+        """Eq. 2 and the weighted mean of Eq. 3."""
+        queries = self.to_queries(self.query_norm(slots))
+        queries = queries.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        logits = (queries * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        attention = logits.softmax(dim=2) * mask[:, None, None]
+        weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
+        return attention, self.to_slots((weights @ values).transpose(1, 2).flatten(2))
+
+    def _updated(
+        self, slots: Float[Tensor, "batch slots dim"], update: Float[Tensor, "batch slots dim"]
+    ) -> Float[Tensor, "batch slots dim"]:
+        if self.gru is None:
+            return slots + update
+        before = slots.expand_as(update).flatten(0, 1)
+        after: Tensor = self.gru(update.flatten(0, 1), before)
+        return after.view_as(update)

@@ -1,0 +1,72 @@
+"""The paper's ablation: a transformer decoder in place of the aggregation block.
+
+Learned queries attend to each other and to the inputs; its softmax runs over the inputs, so the
+elements do not compete for them. Weights are tied over the iterations, as in the slot module.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from diverset.types import EmbeddingSets, Features
+
+
+class TransformerSets(nn.Module):
+    """K learned queries through T tied decoder layers, plus the global feature (Eq. 5)."""
+
+    def __init__(
+        self,
+        dim: int,
+        input_width: int,
+        size: int = 4,
+        iterations: int = 4,
+        heads: int = 4,
+        mlp_factor: float = 4,
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.size, self.iterations = size, iterations
+        self.slots = nn.Parameter(torch.randn(size, dim))
+        self.input_norm = nn.LayerNorm(input_width)
+        self.query_norm = nn.LayerNorm(dim)
+        self.self_attention = nn.MultiheadAttention(dim, heads, batch_first=True)
+        self.cross_norm = nn.LayerNorm(dim)
+        self.cross_attention = nn.MultiheadAttention(
+            dim, heads, kdim=input_width, vdim=input_width, batch_first=True
+        )
+        self.dropout = nn.Dropout(dropout)
+        hidden = round(mlp_factor * dim)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(dim),
+            nn.Linear(dim, hidden),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, dim),
+        )
+        self.slot_norm = nn.LayerNorm(dim)
+        self.global_norm = nn.LayerNorm(dim)
+
+    def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
+        values = self.input_norm(features.local)
+        keys = values if features.positions is None else values + features.positions
+        slots = self.slots.expand(len(values), -1, -1)
+        maps: list[Tensor] = []
+        for _ in range(self.iterations):
+            queries = self.query_norm(slots)
+            among, _weights = self.self_attention(queries, queries, queries, need_weights=False)
+            slots = slots + self.dropout(among)
+            update, attention = self.cross_attention(
+                self.cross_norm(slots),
+                keys,
+                values,
+                key_padding_mask=~features.mask,
+                need_weights=with_attention,
+                average_attn_weights=False,
+            )
+            slots = slots + self.dropout(update)
+            slots = slots + self.mlp(slots)
+            if with_attention:
+                maps.append(attention)
+        slots = self.slot_norm(slots)
+        elements = slots + self.global_norm(features.pooled)[:, None]
+        return EmbeddingSets(F.normalize(elements, dim=-1), slots, tuple(maps))

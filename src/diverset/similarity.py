@@ -1,0 +1,228 @@
+"""How alike two embedding sets are: smooth-Chamfer (Eq. 6-7), Chamfer, MIL, match probability.
+
+Every similarity takes image sets (B, K, D) and text sets (C, K', D) with l2-normalised elements
+and returns (B, C) scores, larger is better, differentiable, in float32 or better. All of them
+first form the cosines of all pairs of elements with one matrix product and then reduce them;
+`similarity_matrix` does the same block by block for whole collections.
+
+This module does not know where sets come from, nor what the scores are used for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from diverset.errors import InputError, OptionError, ShapeError, check_choice
+
+Similarity = Callable[..., Float[Tensor, "images texts"]]
+Cosines = Float[Tensor, "images slots text_slots texts"]
+
+# exp(alpha * c) with |c| <= 1 stays a normal float32 up to here, so that neither direction has to
+# look for its maximum first. Beyond it, logsumexp does.
+LARGEST_PLAIN_ALPHA = 64.0
+UNIT_TOLERANCE = {torch.float64: 1e-3, torch.float32: 1e-3}
+HALF_TOLERANCE = 2e-2  # bfloat16 keeps 8 bits
+
+
+def smooth_chamfer(
+    images: Float[Tensor, "images slots dim"],
+    texts: Float[Tensor, "texts text_slots dim"],
+    alpha: float = 16.0,
+) -> Float[Tensor, "images texts"]:
+    """Smooth-Chamfer similarity (Eq. 6-7): every element is softly assigned to the other set.
+
+    It lies between `chamfer` and `chamfer` + log(K) / alpha, and its gradient with respect to the
+    cosines (Eq. 8) is non-negative and sums to one.
+
+    >>> x = torch.eye(4).reshape(2, 2, 4)  # two sets of two orthogonal elements
+    >>> smooth_chamfer(x, x, alpha=16.0).round(decimals=4)
+    tensor([[1.0000, 0.0433],
+            [0.0433, 1.0000]])
+    """
+    check_sets(images, texts)
+    return _reduce_smooth_chamfer(_cosines(images, texts), alpha=alpha)
+
+
+def chamfer(
+    images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts text_slots dim"]
+) -> Float[Tensor, "images texts"]:
+    """Chamfer similarity: every element counts with its nearest neighbour in the other set."""
+    check_sets(images, texts)
+    return _reduce_chamfer(_cosines(images, texts))
+
+
+def mil(
+    images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts text_slots dim"]
+) -> Float[Tensor, "images texts"]:
+    """MIL similarity (PVSE): the cosine of the closest pair of elements."""
+    check_sets(images, texts)
+    return _reduce_mil(_cosines(images, texts))
+
+
+class MatchProbability(nn.Module):
+    """Match probability (PCME): the mean of sigmoid(a * cosine + b) over all pairs of elements.
+
+    Both numbers are parameters and are trained with the model. The paper writes a sum over pairs;
+    the mean differs from it by a constant factor and keeps scores within 0..1.
+    """
+
+    def __init__(self, a: float = 1.0, b: float = 0.0) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.tensor(float(a)))
+        self.b = nn.Parameter(torch.tensor(float(b)))
+
+    def forward(
+        self,
+        images: Float[Tensor, "images slots dim"],
+        texts: Float[Tensor, "texts text_slots dim"],
+    ) -> Float[Tensor, "images texts"]:
+        check_sets(images, texts)
+        cosines = _cosines(images, texts)
+        return torch.sigmoid(self.a * cosines + self.b).mean(dim=(1, 2))
+
+
+def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, "images texts"]:
+    """Eq. 6 from the cosines of all pairs of elements."""
+    if not alpha > 0:
+        raise OptionError(f"alpha is {alpha}; smooth-Chamfer needs a number above 0 (paper: 16)")
+    if alpha > LARGEST_PLAIN_ALPHA:
+        scaled = cosines * alpha
+        to_texts, to_images = scaled.logsumexp(dim=2), scaled.logsumexp(dim=1)
+    else:
+        # One exponential serves both directions.
+        reuse = not (torch.is_grad_enabled() and cosines.requires_grad)
+        weights = cosines.mul_(alpha).exp_() if reuse else (cosines * alpha).exp()
+        to_texts, to_images = weights.sum(dim=2).log(), weights.sum(dim=1).log()
+    return (to_texts.mean(dim=1) + to_images.mean(dim=1)) / (2 * alpha)
+
+
+def _reduce_chamfer(cosines: Cosines) -> Float[Tensor, "images texts"]:
+    """Chamfer from the cosines of all pairs of elements."""
+    return (cosines.amax(dim=2).mean(dim=1) + cosines.amax(dim=1).mean(dim=1)) / 2
+
+
+def _reduce_mil(cosines: Cosines) -> Float[Tensor, "images texts"]:
+    """MIL from the cosines of all pairs of elements."""
+    return cosines.amax(dim=(1, 2))
+
+
+SIMILARITIES: dict[str, Similarity] = {
+    "smooth_chamfer": smooth_chamfer,
+    "chamfer": chamfer,
+    "mil": mil,
+}
+_REDUCTIONS: dict[str, Callable[..., Tensor]] = {
+    "smooth_chamfer": _reduce_smooth_chamfer,
+    "chamfer": _reduce_chamfer,
+    "mil": _reduce_mil,
+}
+
+
+@torch.no_grad()
+def similarity_matrix(
+    images: Float[Tensor, "images slots dim"],
+    texts: Float[Tensor, "texts text_slots dim"],
+    similarity: str | Similarity = "smooth_chamfer",
+    *,
+    max_memory: int = 512 * 2**20,
+    device: torch.device | str | None = None,
+    **options: float,
+) -> Float[Tensor, "images texts"]:
+    """Score every image against every text, block by block.
+
+    Args:
+        images: image sets.
+        texts: text sets.
+        similarity: a name in `SIMILARITIES`, or any function of two batches of sets, such as a
+            trained `MatchProbability`.
+        max_memory: bytes that may be used above the inputs and the result.
+        device: where to compute; the result stays on the device of `images`.
+        options: passed on to the similarity, e.g. `alpha=16.0`.
+    """
+    check_sets(images, texts)
+    score = _block_scorer(similarity, options)
+    device = torch.device(device) if device is not None else images.device
+    rows, columns = _block_shape(images, texts, max_memory, device)
+    dtype = torch.promote_types(torch.promote_types(images.dtype, texts.dtype), torch.float32)
+    scores = torch.empty(len(images), len(texts), dtype=dtype, device=images.device)
+    for top in range(0, len(images), rows):
+        image_block = images[top : top + rows].to(device)
+        for left in range(0, len(texts), columns):
+            text_block = texts[left : left + columns].to(device)
+            scores[top : top + rows, left : left + columns] = score(image_block, text_block)
+    return scores
+
+
+def check_sets(images: Tensor, texts: Tensor) -> None:
+    """Raise unless both are batches of l2-normalised sets of the same width."""
+    for name, sets in (("images", images), ("texts", texts)):
+        if sets.ndim != 3 or 0 in sets.shape[1:]:
+            raise ShapeError(
+                f"{name} has shape {tuple(sets.shape)}; a batch of sets is (items, elements, dim)"
+            )
+        if not sets.is_floating_point():
+            raise InputError(f"{name} holds {sets.dtype}; embedding sets are floating point")
+        _check_unit_length(name, sets)
+    if images.shape[2] != texts.shape[2]:
+        raise ShapeError(
+            f"images are {images.shape[2]} wide and texts {texts.shape[2]}; "
+            "compare sets of one model, with the same dim"
+        )
+
+
+def _check_unit_length(name: str, sets: Tensor) -> None:
+    precision = torch.promote_types(sets.dtype, torch.float32)
+    norms = torch.linalg.vector_norm(sets.detach(), dim=-1, dtype=precision)
+    tolerance = UNIT_TOLERANCE.get(sets.dtype, HALF_TOLERANCE)
+    good = (norms - 1).abs() <= tolerance  # False for NaN as well
+    if good.all():
+        return
+    item, element = (~good).nonzero()[0].tolist()
+    raise InputError(
+        f"element {element} of {name}[{item}] has norm {norms[item, element].item():.4g}, not 1; "
+        "pass sets through torch.nn.functional.normalize, and look for NaN where the norm is nan"
+    )
+
+
+def _cosines(images: Tensor, texts: Tensor) -> Cosines:
+    """All pairs of elements by one matrix product, texts innermost so that reductions vectorise."""
+    count, slots, dim = images.shape
+    texts_count, text_slots, _ = texts.shape
+    by_slot = texts.transpose(0, 1).reshape(text_slots * texts_count, dim)
+    product = images.reshape(count * slots, dim) @ by_slot.T
+    product = product.to(torch.promote_types(product.dtype, torch.float32))
+    return product.view(count, slots, text_slots, texts_count)
+
+
+def _block_scorer(similarity: str | Similarity, options: dict[str, float]) -> Similarity:
+    if not isinstance(similarity, str):
+        return lambda images, texts: similarity(images, texts, **options)
+    check_choice("similarity", similarity, _REDUCTIONS)
+    reduction = _REDUCTIONS[similarity]
+    return lambda images, texts: reduction(_cosines(images, texts), **options)
+
+
+def _block_shape(
+    images: Tensor, texts: Tensor, max_memory: int, device: torch.device
+) -> tuple[int, int]:
+    """How many images and texts to score at once, within the memory bound.
+
+    On a CPU a block of cosines should also stay in the cache between the product and its
+    reduction: that is worth more than larger products.
+    """
+    if max_memory < 2**20:
+        raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
+    budget = min(max_memory, 32 * 2**20) if device.type == "cpu" else max_memory
+    # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
+    pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
+    text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
+    rows = min(len(images), 1024) or 1
+    columns = budget // (pair_bytes * rows + text_bytes)
+    while columns < 64 and rows > 1:
+        rows = (rows + 1) // 2
+        columns = budget // (pair_bytes * rows + text_bytes)
+    return rows, max(1, columns)
