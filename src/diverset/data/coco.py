@@ -96,8 +96,7 @@ def _read_ids(paths: list[str | Path]) -> list[int]:
     for caption in ids:
         if caption in seen:
             raise DataError(
-                f"caption id {caption} stands twice in {a_few(_names(paths))}; "
-                "give each array once"
+                f"caption id {caption} stands twice in {a_few(_names(paths))}; give each array once"
             )
         seen.add(caption)
     return ids

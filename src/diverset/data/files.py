@@ -36,6 +36,8 @@ def read_json_object(file: str | Path) -> dict[str, Any]:
         raise DataError(
             f"{file} is not complete JSON ({error.msg} at line {error.lineno}); download it again"
         ) from error
+    except RecursionError as error:
+        raise DataError(f"{file} is nested too deeply to be a dataset; check it") from error
     if not isinstance(content, dict):
         raise DataError(f"{file} holds a {type(content).__name__}, not a JSON object; check it")
     return content

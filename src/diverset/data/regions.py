@@ -29,10 +29,11 @@ class SelectedRegions:
 
     def __init__(self, source: Regions, indices: NDArray[np.int64]) -> None:
         # A view on a view would cost one hop an access for every `subset` that was taken.
+        self._source: Regions = source
+        self._indices: NDArray[np.int64] = indices
         if isinstance(source, SelectedRegions):
-            source, indices = source._source, source._indices[indices]
-        self._source = source
-        self._indices = indices
+            self._source = source._source
+            self._indices = source._indices[indices]
 
     @property
     def width(self) -> int:
