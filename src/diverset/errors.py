@@ -8,10 +8,14 @@ from `DiversetError`, so one `except` clause is enough for a caller who only wan
     ├── InputError         the shape fits, the content does not: NaN, zero vectors, no words
     ├── OptionError        an option that does not exist, or a value outside its range
     ├── CheckpointError    a file of weights that is missing, truncated, foreign or of another model
-    └── VocabularyError    a vocabulary file that cannot be read safely
+    ├── VocabularyError    a vocabulary file that cannot be read safely
+    ├── DataError          a dataset file that is missing, truncated or contradicts itself
+    └── MissingExtraError  an optional package that is needed here and not installed
 """
 
-from collections.abc import Iterable
+import importlib
+from collections.abc import Iterable, Sequence
+from types import ModuleType
 
 
 class DiversetError(Exception):
@@ -38,6 +42,14 @@ class VocabularyError(DiversetError, ValueError):
     """A vocabulary that cannot be read, or cannot be read safely."""
 
 
+class DataError(DiversetError, ValueError):
+    """A dataset file that is missing, truncated, or contradicts itself or another one."""
+
+
+class MissingExtraError(DiversetError, ImportError):
+    """An optional package that is needed here and not installed."""
+
+
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise an `OptionError` that lists the choices unless `value` is one of them.
 
@@ -50,3 +62,30 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     choices = list(choices)
     if value not in choices:
         raise OptionError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra of diverset brings it.
+
+    >>> import_extra("no_such_module", "data")
+    Traceback (most recent call last):
+    ...
+    diverset.errors.MissingExtraError: no_such_module is missing; pip install 'diverset[data]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        missing = error.name or module
+        raise MissingExtraError(
+            f"{missing} is missing; pip install 'diverset[{extra}]'", name=missing
+        ) from error
+
+
+def a_few(values: Sequence[object], most: int = 3) -> str:
+    """Name the first values and count the others, for messages about long lists.
+
+    >>> a_few(["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"])
+    "'a.jpg', 'b.jpg', 'c.jpg' and 2 more"
+    """
+    named = ", ".join(repr(value) for value in values[:most])
+    return named + (f" and {len(values) - most} more" if len(values) > most else "")

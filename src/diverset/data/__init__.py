@@ -1,0 +1,42 @@
+"""Datasets as people have them: captions and splits, pictures, region features, words.
+
+Every reader returns a `Collection`. Nothing here knows models, batches or devices.
+"""
+
+from collections.abc import Callable
+
+from diverset.data.bottom_up import BottomUpRegions
+from diverset.data.coco import read_coco
+from diverset.data.collection import Collection
+from diverset.data.glove import WordVectors, load_vectors
+from diverset.data.karpathy import read_karpathy
+from diverset.data.precomp import MappedRegions, read_precomp
+from diverset.data.regions import Regions, SelectedRegions
+from diverset.data.table import read_table
+from diverset.data.tokens import words
+from diverset.data.vocabulary import Vocabulary
+
+READERS: dict[str, Callable[..., Collection]] = {
+    "karpathy": read_karpathy,
+    "coco": read_coco,
+    "precomp": read_precomp,
+    "table": read_table,
+}
+"""The readers by the name of their format; their arguments differ."""
+
+__all__ = [
+    "READERS",
+    "BottomUpRegions",
+    "Collection",
+    "MappedRegions",
+    "Regions",
+    "SelectedRegions",
+    "Vocabulary",
+    "WordVectors",
+    "load_vectors",
+    "read_coco",
+    "read_karpathy",
+    "read_precomp",
+    "read_table",
+    "words",
+]

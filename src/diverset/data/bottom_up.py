@@ -1,0 +1,166 @@
+"""Bottom-up-attention TSV files: a varying number of boxes and region features an image.
+
+A line holds image_id, image_w, image_h, num_boxes, boxes and features, the last two as base64
+of little-endian float32. The files are passed over once to note where each image's line is;
+features are decoded when asked for. It does not know captions or splits.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diverset.errors import DataError, a_few
+
+_FIELDS = ("image_id", "image_w", "image_h", "num_boxes", "boxes", "features")
+_FLOAT = np.dtype("<f4")
+
+
+class _Line(NamedTuple):
+    """Where one image's line is, and how many boxes and numbers a box it has."""
+
+    file: int
+    offset: int
+    length: int
+    boxes: int
+    width: int
+
+
+class BottomUpRegions:
+    """Region features of the given images, in the given order.
+
+    A file is opened for each read and closed again. That costs little next to decoding a
+    line, and makes the object safe to share between threads, forks and pickles.
+
+    Args:
+        tsv_files: one or more TSV files.
+        image_ids: which images are wanted. Where an id has several lines the first one counts.
+    """
+
+    def __init__(
+        self, tsv_files: str | Path | Sequence[str | Path], image_ids: Sequence[str]
+    ) -> None:
+        if isinstance(tsv_files, str | Path):
+            tsv_files = [tsv_files]
+        self.files = tuple(Path(file) for file in tsv_files)
+        self.image_ids = tuple(image_ids)
+        found, example = _index(self.files, set(self.image_ids))
+        missing = [image for image in self.image_ids if image not in found]
+        if missing:
+            raise DataError(
+                f"{len(missing)} of {len(self.image_ids)} images are not in "
+                f"{a_few([str(file) for file in self.files])}: {a_few(missing)}; the files "
+                f"have ids such as {example!r}, make the ids agree or add the missing file"
+            )
+        if not self.image_ids:
+            raise DataError("no image ids were given; name the images whose regions are wanted")
+        lines = [found[image] for image in self.image_ids]
+        self._check_widths(lines)
+        # One compact array: an index of objects for COCO would be copied into every worker.
+        self._lines = np.array(lines, dtype=np.int64)
+
+    @property
+    def width(self) -> int:
+        return int(self._lines[0, 4])
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, index: int, /) -> NDArray[np.float32]:
+        return self._decode(index, "features", self.width)
+
+    def boxes(self, index: int) -> NDArray[np.float32]:
+        """The boxes of an image, (boxes, 4) as x1, y1, x2, y2 in pixels."""
+        return self._decode(index, "boxes", 4)
+
+    def _decode(self, index: int, field: str, width: int) -> NDArray[np.float32]:
+        line = _Line(*self._lines[index].tolist())
+        file, image = self.files[line.file], self.image_ids[index]
+        try:
+            with file.open("rb") as stream:
+                stream.seek(line.offset)
+                fields = stream.read(line.length).split(b"\t")
+            content = base64.b64decode(fields[_FIELDS.index(field)].strip(), validate=True)
+            # A copy, because an array over bytes is read-only and tensors warn about that.
+            return np.frombuffer(content, _FLOAT).reshape(line.boxes, width).astype(np.float32)
+        except (OSError, IndexError, binascii.Error, ValueError) as error:
+            raise DataError(
+                f"the {field} of image {image!r} in {file} cannot be decoded ({error}); "
+                "the file has changed or is damaged, get it again"
+            ) from error
+
+    def _check_widths(self, lines: list[_Line]) -> None:
+        for image, line in zip(self.image_ids, lines, strict=True):
+            if line.width != lines[0].width:
+                raise DataError(
+                    f"image {image!r} in {self.files[line.file]} has regions of width "
+                    f"{line.width}, image {self.image_ids[0]!r} of width {lines[0].width}; "
+                    "use files of one detector"
+                )
+
+
+def _index(files: Sequence[Path], wanted: set[str]) -> tuple[dict[str, _Line], str | None]:
+    """Find the lines of the wanted images, and one id that the files have."""
+    found: dict[str, _Line] = {}
+    example: str | None = None
+    for number, file in enumerate(files):
+        for offset, line in _lines_of(file):
+            image = line.split(b"\t", 1)[0].decode("utf-8", "replace").strip()
+            example = example or image
+            if image in wanted and image not in found:
+                boxes, width = _measure(file, image, line)
+                found[image] = _Line(number, offset, len(line), boxes, width)
+                if len(found) == len(wanted):
+                    return found, example
+    return found, example
+
+
+def _lines_of(file: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with file.open("rb") as stream:
+            offset = 0
+            for line in stream:
+                if line.strip():
+                    yield offset, line
+                offset += len(line)
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}; check the path") from error
+
+
+def _measure(file: Path, image: str, line: bytes) -> tuple[int, int]:
+    """The number of boxes and the feature width of a line, without decoding it."""
+    fields = [field.strip() for field in line.split(b"\t")]
+    if len(fields) != len(_FIELDS):
+        raise DataError(
+            f"the line of image {image!r} in {file} has {len(fields)} of the fields "
+            f"{', '.join(_FIELDS)}; the file is cut short, get it again"
+        )
+    try:
+        boxes = int(fields[3])
+    except ValueError:
+        boxes = 0
+    if boxes < 1:
+        raise DataError(
+            f"image {image!r} in {file} has num_boxes {fields[3].decode('utf-8', 'replace')!r}; "
+            "leave images without boxes out"
+        )
+    numbers, rest = divmod(_decoded_size(fields[5]), _FLOAT.itemsize * boxes)
+    if rest or not numbers or _decoded_size(fields[4]) != _FLOAT.itemsize * boxes * 4:
+        raise DataError(
+            f"image {image!r} in {file} has {_decoded_size(fields[5])} bytes of features and "
+            f"{_decoded_size(fields[4])} of boxes for {boxes} boxes; "
+            "the line is cut short, get the file again"
+        )
+    return boxes, numbers
+
+
+def _decoded_size(text: bytes) -> int:
+    if len(text) % 4:
+        return 0
+    return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))

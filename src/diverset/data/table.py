@@ -1,0 +1,131 @@
+"""Captions in a table of one's own: .csv, .tsv or .parquet, one row a caption.
+
+Rows that repeat an image path are further captions of the same image. It does not guess the
+names of columns.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diverset.data.collection import Collection
+from diverset.data.pictures import attach_pictures
+from diverset.errors import DataError, OptionError, check_choice, import_extra
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+def read_table(
+    file: str | Path,
+    image_root: str | Path | None,
+    image_column: str = "image",
+    caption_column: str = "caption",
+    split_column: str | None = None,
+    split: str | None = None,
+    *,
+    missing: str = "error",
+) -> Collection:
+    """Read a table of image paths and captions.
+
+    Args:
+        file: a .csv, .tsv or .parquet file with named columns.
+        image_root: the folder that image paths are relative to, or None to leave pictures out.
+        image_column: the column of image paths, which are also the image ids.
+        caption_column: the column of captions.
+        split_column: the column that names each row's split, if there is one.
+        split: which split to read, or several joined by "+"; needs `split_column`.
+        missing: "error" or "skip", what to do about pictures that are not there.
+    """
+    file = Path(file)
+    if (split is None) != (split_column is None):
+        raise OptionError(
+            f"split is {split!r} and split_column is {split_column!r}; give both or neither"
+        )
+    columns = [image_column, caption_column] + ([split_column] if split_column else [])
+    wanted = None if split is None else split.split("+")
+    images: dict[str, int] = {}
+    captions: list[str] = []
+    owners: list[int] = []
+    splits: set[str] = set()
+    for place, row in _rows(file, columns):
+        for column, value in zip(columns, row, strict=True):
+            if not isinstance(value, str) or not value.strip():
+                raise DataError(
+                    f"{place} of {file} has {value!r} in column {column!r}; "
+                    "fill it in or remove the row"
+                )
+        image, caption, *rest = (value.strip() for value in row)
+        splits.update(rest)
+        if wanted is None or rest[0] in wanted:
+            owners.append(images.setdefault(image, len(images)))
+            captions.append(caption)
+    for name in wanted or ():
+        if name not in splits:
+            raise DataError(
+                f"{file} has no split {name!r} in column {split_column!r}; "
+                f"it has: {', '.join(sorted(splits)) or 'no rows'}"
+            )
+    collection = Collection(
+        name=file.stem if split is None else f"{file.stem}/{split}",
+        image_ids=tuple(images),
+        captions=tuple(captions),
+        owners=np.array(owners, dtype=np.int64),
+    )
+    return attach_pictures(collection, image_root, [[image] for image in images], missing)
+
+
+def _rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Each row's place, for messages, and its values in the given columns."""
+    suffix = file.suffix.lower()
+    check_choice("the file's ending", suffix, [*_DELIMITERS, ".parquet"])
+    if not file.is_file():
+        raise DataError(f"there is no table {file}; check the path")
+    return _parquet(file, columns) if suffix == ".parquet" else _text(file, suffix, columns)
+
+
+def _text(
+    file: Path, suffix: str, columns: list[str]
+) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.DictReader(stream, delimiter=_DELIMITERS[suffix], strict=True)
+            _check_columns(file, columns, list(reader.fieldnames or ()))
+            for row in reader:
+                # DictReader collects surplus cells under None: an unquoted delimiter.
+                if None in row:
+                    raise DataError(
+                        f"line {reader.line_num} of {file} has more cells than the header; "
+                        "quote captions that contain the delimiter"
+                    )
+                yield f"line {reader.line_num}", tuple(row[column] for column in columns)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{file} cannot be read ({error}); save it again as UTF-8") from error
+
+
+def _parquet(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    arrow = import_extra("pyarrow", "data")
+    parquet = import_extra("pyarrow.parquet", "data")
+    try:
+        with parquet.ParquetFile(file) as source:
+            _check_columns(file, columns, list(source.schema_arrow.names))
+            number = 0
+            for batch in source.iter_batches(columns=list(dict.fromkeys(columns))):
+                values = [batch.column(column).to_pylist() for column in columns]
+                for row in zip(*values, strict=True):
+                    yield f"row {number}", row
+                    number += 1
+    except (arrow.ArrowException, OSError) as error:
+        raise DataError(f"{file} cannot be read as parquet ({error}); get it again") from error
+
+
+def _check_columns(file: Path, columns: list[str], there: list[str]) -> None:
+    for column in columns:
+        if column not in there:
+            raise DataError(
+                f"{file} has no column {column!r}; it has: {', '.join(there) or 'no columns'}"
+            )

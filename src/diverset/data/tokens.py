@@ -1,0 +1,39 @@
+"""Cutting a caption into words.
+
+The rules are those of the Penn Treebank that matter for captions, written for English. It does
+not know a vocabulary, and it leaves no token out: punctuation stays.
+"""
+
+import re
+import unicodedata
+
+_TOKEN = re.compile(
+    r"""
+      (?:[^\W\d_]\.){2,}                        # u.s., a.m.
+    | \d+(?:[.,:]\d+)+(?!\w)                    # 3.5, 1,000, 10:30
+    | \w[\w-]*?(?=n't\b)                        # the do of don't
+    | n't\b
+    | '(?:s|re|ve|ll|d|m)\b
+    | \w+(?:-\w+|'(?!(?:s|re|ve|ll|d|m)\b)\w+)* # t-shirt, o'clock, but dog + 's
+    | \.{2,} | -{2,}                            # an ellipsis or a dash is one token
+    | \S
+    """,
+    re.VERBOSE,
+)
+
+
+def words(text: str) -> list[str]:
+    """The tokens of a text in lower case, punctuation included.
+
+    >>> words("The dog's ball isn't red.")
+    ['the', 'dog', "'s", 'ball', 'is', "n't", 'red', '.']
+    >>> words("A man in a T-shirt, at 10:30 (or 11 o'clock)...")
+    ['a', 'man', 'in', 'a', 't-shirt', ',', 'at', '10:30', '(', 'or', '11', "o'clock", ')', '...']
+    >>> words("They can\u2019t; we\u2019ll")
+    ['they', 'ca', "n't", ';', 'we', "'ll"]
+    >>> words("   ")
+    []
+    """
+    # Composed letters, because a combining accent is not a word character to `re`.
+    plain = unicodedata.normalize("NFC", text).replace("\u2019", "'").lower()
+    return _TOKEN.findall(plain)
