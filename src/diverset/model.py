@@ -16,16 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.building import image_features, set_module, text_features
+from diverset.config import ModelConfig
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import InputError, OptionError, ShapeError
-from diverset.features import (
-    BiGruFeatures,
-    ConvolutionalFeatures,
-    RegionFeatures,
-    TransformerFeatures,
-)
-from diverset.sets import GaussianSets, PieNet, PooledSet, SlotSets, TransformerSets
+from diverset.errors import InputError, OptionError
+from diverset.inputs import as_padded, batches, check_finite, lengths_of_ids
 from diverset.similarity import (
     SIMILARITIES,
     MatchProbability,
@@ -73,12 +68,12 @@ class Model(nn.Module):
         self.architecture = architecture
         self.vocabulary = vocabulary
         dim = architecture.dim
-        image_features = _image_features(dim, architecture.image)
-        text_features = _text_features(dim, architecture.text, vocabulary)
-        image_sets = _set_module(dim, image_features.width, architecture.image_set)
-        text_sets = _set_module(dim, text_features.width, architecture.text_set)
-        self.image_encoder = Encoder(image_features, image_sets)
-        self.text_encoder = Encoder(text_features, text_sets)
+        images = image_features(dim, architecture.image)
+        texts = text_features(dim, architecture.text, vocabulary)
+        image_sets = set_module(dim, images.width, architecture.image_set)
+        text_sets = set_module(dim, texts.width, architecture.text_set)
+        self.image_encoder = Encoder(images, image_sets)
+        self.text_encoder = Encoder(texts, text_sets)
         self.match_probability = (
             MatchProbability() if architecture.similarity.kind == "match_probability" else None
         )
@@ -113,7 +108,7 @@ class Model(nn.Module):
         `limits` are those of `diverset.similarity.similarity_matrix`: max_memory, device.
         """
         kind: str | Similarity = self.match_probability or self.architecture.similarity.kind
-        return similarity_matrix(images, texts, kind, **self._options(), **limits)
+        return similarity_matrix(images, texts, kind, **limits, **self._options())
 
     def encode_images(
         self,
@@ -134,9 +129,9 @@ class Model(nn.Module):
             maps = torch.as_tensor(images) if not isinstance(images, Sequence) else None
             if maps is None:
                 maps = torch.stack([torch.as_tensor(one) for one in images])
-            _check_finite("images", maps)
+            check_finite("images", maps)
             return self._encode(self.image_encoder, maps, batch_size)
-        regions = _as_padded("images", images, lengths, dims=2)
+        regions = as_padded("images", images, lengths, dims=2)
         return self._encode(self.image_encoder, regions, batch_size)
 
     def encode_texts(
@@ -159,8 +154,8 @@ class Model(nn.Module):
             texts = self._word_ids(texts)
         states = self.architecture.text.kind == "transformer"
         if isinstance(texts, Tensor) and lengths is None and not states:
-            lengths = _lengths_of_ids(texts)
-        padded = _as_padded("texts", texts, lengths, dims=2 if states else 1)
+            lengths = lengths_of_ids(texts)
+        padded = as_padded("texts", texts, lengths, dims=2 if states else 1)
         return self._encode(self.text_encoder, padded, batch_size)
 
     def fingerprint(self) -> str:
@@ -190,21 +185,22 @@ class Model(nn.Module):
     def from_reference(
         cls,
         checkpoint: str | PathLike[str],
-        vocabulary: Vocabulary | str | PathLike[str],
+        vocabulary: Vocabulary | str | PathLike[str] | None = None,
         heads: int = 4,
     ) -> Model:
         """Read a `*.pth.tar` trained with the paper's released code (regions + bi-GRU).
 
         Args:
             checkpoint: the file; it is never unpickled freely.
-            vocabulary: the vocabulary it was trained with, JSON or pickle.
+            vocabulary: the vocabulary it was trained with, JSON or pickle; without one the model
+                reads word ids only.
             heads: attention heads, which the file does not tell; the released code has four.
         """
         from diverset.reference import load_reference
 
         return load_reference(checkpoint, vocabulary, heads)
 
-    def _options(self) -> dict[str, float]:
+    def _options(self) -> dict[str, Any]:
         similarity = self.architecture.similarity
         return {"alpha": similarity.alpha} if similarity.kind == "smooth_chamfer" else {}
 
@@ -223,116 +219,8 @@ class Model(nn.Module):
         self.eval()
         try:
             found = [
-                encoder(batch.to(self.device)).elements for batch in _batches(inputs, batch_size)
+                encoder(batch.to(self.device)).elements for batch in batches(inputs, batch_size)
             ]
         finally:
             self.train(was_training)
         return torch.cat(found)
-
-
-def _batches(inputs: Padded | Tensor, size: int) -> list[Any]:
-    if isinstance(inputs, Tensor):
-        return list(inputs.split(size))
-    pairs = zip(inputs.values.split(size), inputs.mask.split(size), strict=True)
-    return [_trimmed(values, mask) for values, mask in pairs]
-
-
-def _trimmed(values: Tensor, mask: Tensor) -> Padded:
-    longest = int(mask.sum(dim=1).max())
-    return Padded(values[:, :longest], mask[:, :longest])
-
-
-def _as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
-    if isinstance(inputs, np.ndarray):
-        inputs = torch.from_numpy(inputs)
-    if not isinstance(inputs, Tensor):
-        if lengths is not None:
-            raise OptionError(f"lengths go with a padded tensor; {name} is a list")
-        sequences = [torch.as_tensor(one) for one in inputs]
-        for place, one in enumerate(sequences):
-            if one.ndim != dims or len(one) == 0:
-                raise ShapeError(
-                    f"{name}[{place}] has shape {tuple(one.shape)}; expected "
-                    f"{'(inputs, width)' if dims == 2 else '(words,)'} with at least one input"
-                )
-            if dims == 2 and one.shape[1] != sequences[0].shape[1]:
-                raise ShapeError(
-                    f"{name}[{place}] is {one.shape[1]} wide and {name}[0] {sequences[0].shape[1]};"
-                    " all inputs of a batch come from one extractor"
-                )
-        padded = Padded.of(sequences)
-    else:
-        if inputs.ndim != dims + 1 or 0 in inputs.shape:
-            raise ShapeError(
-                f"{name} has shape {tuple(inputs.shape)}; expected a batch of "
-                f"{'(inputs, width)' if dims == 2 else '(words,)'}"
-            )
-        if lengths is None:
-            lengths = torch.full((len(inputs),), inputs.shape[1])
-        padded = Padded.from_lengths(inputs, lengths)
-    if padded.values.is_floating_point():
-        _check_finite(name, padded.values)
-        padded = Padded(padded.values.float(), padded.mask)
-    return padded
-
-
-def _check_finite(name: str, values: Tensor) -> None:
-    if not values.isfinite().all():
-        place = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
-        raise InputError(f"{name}[{place}] holds NaN or infinity; look at how it was extracted")
-
-
-def _lengths_of_ids(ids: Tensor) -> Tensor:
-    """Up to the last word that is not padding (id 0)."""
-    places = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
-    return ((ids != 0) * places).amax(dim=-1)
-
-
-def _image_features(dim: int, image: ImageConfig) -> RegionFeatures | ConvolutionalFeatures:
-    if image.kind == "regions":
-        return RegionFeatures(dim, image.input_width, image.dropout, image.mlp_reads)
-    return ConvolutionalFeatures(dim, image.input_width, image.dropout)
-
-
-def _text_features(
-    dim: int, text: TextConfig, vocabulary: Vocabulary | None
-) -> BiGruFeatures | TransformerFeatures:
-    if text.kind == "transformer":
-        return TransformerFeatures(dim, text.input_width, text.dropout, text.positions)
-    size = text.vocabulary_size or (len(vocabulary) if vocabulary is not None else 0)
-    if not size:
-        raise OptionError("a bi-GRU needs a vocabulary, or text.vocabulary_size; neither is given")
-    if vocabulary is not None and len(vocabulary) > size:
-        raise OptionError(
-            f"text.vocabulary_size is {size}, the vocabulary has {len(vocabulary)} words; "
-            "leave the option at 0 to take it from the vocabulary"
-        )
-    return BiGruFeatures(dim, size, text.input_width, text.dropout, text.positions)
-
-
-def _set_module(dim: int, input_width: int, chosen: SetConfig) -> nn.Module:
-    size, dropout = chosen.size, chosen.dropout
-    match chosen.kind:
-        case "slots":
-            return SlotSets(
-                dim,
-                input_width,
-                size=size,
-                iterations=chosen.iterations,
-                heads=chosen.heads,
-                inner_width=chosen.inner_width,
-                mlp_factor=chosen.mlp_factor,
-                dropout=dropout,
-                initial=chosen.initial,
-                update=chosen.update,
-                add_global=chosen.add_global,
-            )
-        case "transformer":
-            return TransformerSets(
-                dim, input_width, size, chosen.iterations, chosen.heads, chosen.mlp_factor, dropout
-            )
-        case "pie_net":
-            return PieNet(dim, input_width, size, dropout)
-        case "gaussian":
-            return GaussianSets(dim, input_width, size, dropout)
-    return PooledSet()

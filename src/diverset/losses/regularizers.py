@@ -61,4 +61,5 @@ def gram_diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]
     unit = F.normalize(slots, dim=-1)
     gram = unit @ unit.transpose(1, 2)
     off_diagonal = gram - torch.eye(size, device=gram.device, dtype=gram.dtype)
-    return torch.linalg.matrix_norm(off_diagonal).mean() / size**2
+    norms: Tensor = torch.linalg.matrix_norm(off_diagonal)
+    return norms.mean() / size**2

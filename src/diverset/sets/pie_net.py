@@ -25,7 +25,7 @@ class InputAttention(nn.Module):
     def forward(
         self, local: Float[Tensor, "batch inputs width"], mask: Bool[Tensor, "batch inputs"]
     ) -> Float[Tensor, "batch size inputs"]:
-        scores = self.scores(torch.tanh(self.hidden(local)))
+        scores: Tensor = self.scores(torch.tanh(self.hidden(local)))
         scores = scores.masked_fill(~mask[..., None], -torch.inf)
         return scores.softmax(dim=1).transpose(1, 2)
 

@@ -101,7 +101,8 @@ class SlotSets(nn.Module):
             return self.slots[None]
         mean, log_sigma = self.slots
         noise = torch.randn(batch, self.size, len(mean), device=mean.device, dtype=mean.dtype)
-        return mean + log_sigma.exp() * noise
+        slots: Tensor = mean + log_sigma.exp() * noise
+        return slots
 
     def _keys_and_values(
         self, features: Features
@@ -125,7 +126,12 @@ class SlotSets(nn.Module):
         if real is not None:
             padded = rows.new_zeros(*mask.shape, rows.shape[-1])
             rows = padded.index_put(real.nonzero(as_tuple=True), rows)
-        return rows.unflatten(-1, (self.heads, -1)).transpose(1, 2).contiguous()
+        return self._split(rows).contiguous()
+
+    def _split(
+        self, rows: Float[Tensor, "batch rows inner_width"]
+    ) -> Float[Tensor, "batch heads rows head_width"]:
+        return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
 
     def _aggregate(
         self,
@@ -136,8 +142,7 @@ class SlotSets(nn.Module):
     ) -> tuple[Float[Tensor, "batch heads slots inputs"], Float[Tensor, "batch slots dim"]]:
         """Eq. 2 and the weighted mean of Eq. 3."""
         queries = self.to_queries(self.query_norm(slots))
-        queries = queries.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        logits = (queries * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        logits = (self._split(queries) * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
         attention = logits.softmax(dim=2) * mask[:, None, None]
         weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
         return attention, self.to_slots((weights @ values).transpose(1, 2).flatten(2))
