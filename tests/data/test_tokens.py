@@ -1,0 +1,40 @@
+import time
+
+import pytest
+
+from diverset.data import words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A dog .", ["a", "dog", "."]),
+        ("don't", ["do", "n't"]),
+        ("Can't won't", ["ca", "n't", "wo", "n't"]),
+        ("dogs' and dog's", ["dogs", "'", "and", "dog", "'s"]),
+        ("I'm, he'd, they've, we're", "i 'm , he 'd , they 've , we 're".split()),
+        ("black-and-white", ["black-and-white"]),
+        ("wait -- what...", ["wait", "--", "what", "..."]),
+        ("U.S. flag.", ["u.s.", "flag", "."]),
+        ("1,000 or 3.5, 2.", ["1,000", "or", "3.5", ",", "2", "."]),
+        ('"hi!" (yes)?', ['"', "hi", "!", '"', "(", "yes", ")", "?"]),
+        ("cafe\u0301", ["café"]),
+        ("Straße 犬", ["straße", "犬"]),
+        ("\t\n ", []),
+        ("", []),
+    ],
+)
+def test_words(text: str, expected: list[str]):
+    assert words(text) == expected
+
+
+def test_nothing_but_space_is_lost():
+    text = "a'b''c n't 's --- .. x-y- 1.2.3. @#% _a_ don'ts"
+    assert "".join(words(text)) == text.replace(" ", "").lower()
+
+
+@pytest.mark.parametrize("piece", ["a", "-", "a-", "'", "n't", ".", "1,", "a.", "a'"])
+def test_long_input_takes_linear_time(piece: str):
+    start = time.perf_counter()
+    words(piece * 20_000)
+    assert time.perf_counter() - start < 2
