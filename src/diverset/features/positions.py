@@ -22,11 +22,11 @@ def sine_positions(
 ) -> Float[Tensor, "batch inputs width"]:
     """Codes for sequences: input n of L gets the angle 2 pi n / L, n counted from 1.
 
-    >>> sine_positions(torch.tensor([[True, True, False]]), width=2)[0, 1]  # the last of two
-    tensor([..., 1.0000])
+    >>> sine_positions(torch.tensor([[True, True, False]]), width=2)[0, 1].round(decimals=3).abs()
+    tensor([0., 1.])
     """
     places = mask.to(dtype).cumsum(dim=1)
-    lengths = mask.sum(dim=1, keepdim=True)
+    lengths = mask.sum(dim=1, keepdim=True).to(dtype)
     return _codes(places / (lengths + EPSILON) * 2 * math.pi, width)
 
 

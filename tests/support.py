@@ -1,0 +1,22 @@
+"""What several test files share: stored numbers and small sets."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def load_fixture(name: str) -> dict[str, torch.Tensor]:
+    with np.load(FIXTURES / f"{name}.npz") as arrays:
+        numbers = {key: arrays[key] for key in arrays.files}
+    return {
+        key: torch.from_numpy(array) for key, array in numbers.items() if array.dtype.kind in "fib"
+    }
+
+
+def random_sets(count: int, size: int, dim: int, dtype: torch.dtype = torch.float32, seed: int = 0):
+    generator = torch.Generator().manual_seed(seed)
+    sets = torch.randn(count, size, dim, generator=generator, dtype=torch.float64)
+    return torch.nn.functional.normalize(sets, dim=-1).to(dtype)
