@@ -10,6 +10,7 @@ This module does not know where sets come from, nor what the scores are used for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -24,6 +25,7 @@ Cosines = Float[Tensor, "images slots text_slots texts"]
 # exp(alpha * c) with |c| <= 1 stays a normal float32 up to here, so that neither direction has to
 # look for its maximum first. Beyond it, logsumexp does.
 LARGEST_PLAIN_ALPHA = 64.0
+LARGEST_LOGARITHM = 80.0  # exp of it, and of its negative, is a normal float32
 UNIT_TOLERANCE = 1e-2  # room for sets that were stored in bfloat16, which keeps 8 bits
 
 
@@ -88,6 +90,7 @@ def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tenso
     """Eq. 6 from the cosines of all pairs of elements."""
     if not alpha > 0:
         raise OptionError(f"alpha is {alpha}; smooth-Chamfer needs a number above 0 (paper: 16)")
+    slots, text_slots = cosines.shape[1:3]
     if alpha > LARGEST_PLAIN_ALPHA:
         scaled = cosines * alpha
         to_texts, to_images = scaled.logsumexp(dim=2), scaled.logsumexp(dim=1)
@@ -95,8 +98,18 @@ def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tenso
         # One exponential serves both directions.
         reuse = not (torch.is_grad_enabled() and cosines.requires_grad)
         weights = cosines.mul_(alpha).exp_() if reuse else (cosines * alpha).exp()
-        to_texts, to_images = weights.sum(dim=2).log(), weights.sum(dim=1).log()
+        sums, text_sums = weights.sum(dim=2), weights.sum(dim=1)
+        if not torch.is_grad_enabled() and _fits_one_logarithm(cosines, alpha):
+            to_texts, to_images = sums.prod(dim=1).log_(), text_sums.prod(dim=1).log_()
+            return to_texts.div_(slots).add_(to_images.div_(text_slots)).div_(2 * alpha)
+        to_texts, to_images = sums.log(), text_sums.log()
     return (to_texts.mean(dim=1) + to_images.mean(dim=1)) / (2 * alpha)
+
+
+def _fits_one_logarithm(cosines: Cosines, alpha: float) -> bool:
+    """Whether the product of a set's sums stays a float32: then it needs one log instead of K."""
+    most = max(cosines.shape[1:3])
+    return most * (alpha + math.log(most)) < LARGEST_LOGARITHM
 
 
 def _reduce_chamfer(cosines: Cosines) -> Float[Tensor, "images texts"]:
@@ -223,4 +236,5 @@ def _block_shape(
     while columns < 64 and rows > 1:
         rows = (rows + 1) // 2
         columns = budget // (pair_bytes * rows + text_bytes)
-    return rows, max(1, columns)
+    # Whole vector registers: a ragged inner dimension slows the product and the reductions.
+    return rows, max(1, columns // 64 * 64 or columns)
