@@ -142,7 +142,7 @@ def _alone(pen: Pen, situation: Situation, ink: RGB) -> None:
     if airborne:
         marks.shadow(pen, centre, 0.95, 0.2)
     if action == "shine":
-        marks.glow(pen, centre, middle, min(0.48, reach * 1.2))
+        marks.glow(pen, centre, middle, min(0.48, 0.98 - middle, reach * 1.2))
     if action == "jump":
         marks.shadow(pen, centre, 0.95, reach * 0.8)
         marks.springs(pen, centre, 0.95, reach, ink)

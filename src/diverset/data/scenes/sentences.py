@@ -89,7 +89,7 @@ def describe(situation: Situation, rng: Random) -> str:
     """Say in one sentence what happens.
 
     >>> describe(Situation("cat", "orange", "under", "umbrella"), Random(3))
-    'There is an orange cat sitting under an umbrella.'
+    'Under an umbrella rests a big orange cat.'
     """
     plural = situation.count > 1
     slots = {"be": "are" if plural else "is"}
