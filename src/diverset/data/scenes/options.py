@@ -25,8 +25,11 @@ class ScenesOptions:
     """Captions of a picture. They go round its situations, so 5 for 4 describe one twice."""
     size: int = 96
     """Side of the square pictures in pixels."""
-    variety: str = "medium"
-    """How many different situations exist: low, medium or high."""
+    variety: str = "high"
+    """How many situations exist: low (438), medium (3,040) or high (7,984).
+
+    In 500 pictures of four, about 99 %, 52 % and 29 % of the situations occur in a second picture.
+    """
     backgrounds: tuple[str, ...] = BACKGROUNDS
     """The places that pictures are set in."""
 

@@ -19,7 +19,12 @@ class Pen:
     """
 
     def __init__(
-        self, draw: ImageDraw.ImageDraw, left: float, top: float, side: float, mirrored: bool
+        self,
+        draw: ImageDraw.ImageDraw,
+        left: float,
+        top: float,
+        side: float,
+        mirrored: bool = False,
     ) -> None:
         self._draw = draw
         self._top = top
@@ -36,6 +41,10 @@ class Pen:
         inner._left = self._left + (centre - side / 2) * self._across
         inner._across = self._across * side
         return inner
+
+    def unmirrored(self) -> "Pen":
+        """A pen for the same square in which right is right: for letters."""
+        return Pen(self._draw, min(self._left, self._left + self._across), self._top, self._side)
 
     def ellipse(
         self, x: float, y: float, rx: float, ry: float, fill: Colour, edge: Colour | None = None

@@ -154,7 +154,7 @@ def _alone(pen: Pen, situation: Situation, ink: RGB) -> None:
         marks.streaks(pen, centre - reach, middle, side * 0.5, ink)
     elif action in ("sleep", "sing"):
         corner = pen.at(min(0.84, centre + reach * 0.92), max(0.31, base - side * 0.92), 0.3)
-        (marks.snores if action == "sleep" else marks.notes)(corner, ink)
+        (marks.snores if action == "sleep" else marks.notes)(corner.unmirrored(), ink)
 
 
 def _beside(pen: Pen, situation: Situation) -> None:
