@@ -8,6 +8,7 @@ written here, without its classifier. It knows nothing of files of pictures.
 from __future__ import annotations
 
 import math
+from pickle import UnpicklingError
 from typing import NamedTuple, Self
 
 import torch
@@ -192,7 +193,7 @@ def _weights(variant: Variant) -> dict[str, Tensor]:
     path = getattr(package, variant.locator).get_model_file_path()
     try:
         stored = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError) as error:
+    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
         raise CheckpointError(
             f"cannot read {path} ({error}); reinstall {variant.package}"
         ) from error

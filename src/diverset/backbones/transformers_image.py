@@ -42,10 +42,15 @@ class TransformersImage(PictureBackbone):
         network = load_network(source, allow_download)
         self.name = Path(source).name
         self.network: nn.Module = getattr(network, "vision_model", network)  # CLIP has two halves
+        accepted = inspect.signature(self.network.forward).parameters
+        if "pixel_values" not in accepted:
+            raise CheckpointError(
+                f"{source} is a {type(self.network).__name__}, which does not read pixels; "
+                "give a vision model"
+            )
         trained = getattr(self.network.config, "image_size", None)
         stored = load_picture_settings(source, allow_download)
         self.preprocess = preprocess_from(stored, trained, size)
-        accepted = inspect.signature(self.network.forward).parameters
         self.interpolate = "interpolate_pos_encoding" in accepted and trained != self.size
         self.eval()
         with torch.no_grad():  # what comes out is not in any one field of the many configs
@@ -56,13 +61,7 @@ class TransformersImage(PictureBackbone):
     ) -> Float[Tensor, "batch channels rows columns"]:
         check_pixels(self.name, pixels)
         more = {"interpolate_pos_encoding": True} if self.interpolate else {}
-        try:
-            found: Tensor = self.network(pixel_values=pixels, **more).last_hidden_state
-        except (AttributeError, TypeError) as error:
-            raise CheckpointError(
-                f"{self.name} ({type(self.network).__name__}) does not turn pixels into a map "
-                f"({error}); give a vision model"
-            ) from error
+        found: Tensor = self.network(pixel_values=pixels, **more).last_hidden_state
         return found if found.ndim == 4 else self._as_map(found, pixels)
 
     def stages(self) -> list[nn.Module]:

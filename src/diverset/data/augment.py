@@ -80,8 +80,8 @@ def drop_words(
         protected: ids that are never touched.
         rate: how often a word is hit.
 
-    >>> drop_words([1, 7, 8, 9, 2], np.random.default_rng(3), mask_id=3, words=range(4, 20))
-    [1, 3, 8, 9, 2]
+    >>> drop_words([1, 7, 8, 9, 2], np.random.default_rng(0), mask_id=3, words=range(4, 20))
+    [1, 7, 8, 3, 2]
     """
     _check_probability("rate", rate)
     if not len(words):
