@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -313,10 +312,3 @@ def test_places_outside_are_named(pictures, tmp_path: Path):
     with pytest.raises(OptionError, match="of a cache of 7"):
         cached.maps([-1])
     assert cached.maps(torch.tensor([1, 2])).shape == (2, 4, 2, 2)
-
-
-def test_extraction_costs_little_more_than_the_network(pictures, tmp_path: Path):
-    """Only that nothing quadratic or slow hides in the writing: many small batches."""
-    start = time.perf_counter()
-    cache_texts(TinyText(), [f"text {n}" for n in range(2000)], tmp_path / "t", batch_size=64)
-    assert time.perf_counter() - start < 20

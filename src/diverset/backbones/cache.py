@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,8 @@ from torch import Tensor
 
 from diverset.backbones.base import PictureBackbone, TextBackbone
 from diverset.backbones.cached import CachedMaps, CachedTokens
+from diverset.backbones.decoding import Loaded, decoded
 from diverset.backbones.store import DONE, FORMAT, Store
-from diverset.data.images import open_picture
 from diverset.data.preprocess import RandomResizedCrop
 from diverset.errors import DataError, OptionError, a_few, check_choice
 from diverset.types import Padded
@@ -31,7 +29,6 @@ from diverset.types import Padded
 Progress = Callable[[int, int], None]
 """Called with the items that are done and with all there are."""
 PRECISIONS = ("bfloat16", "float32")
-Loaded = list[tuple[int, Tensor | str]]
 
 
 def cache_pictures(
@@ -81,7 +78,7 @@ def cache_pictures(
             with Store.writing(target, full, (len(files), *shape)) as store:
                 crop = augmentation if view else None
                 todo = _batches(np.arange(len(files)), batch_size, store)
-                for number, loaded in _ahead(backbone, files, todo, crop, (seed, view), workers):
+                for number, loaded in decoded(backbone, files, todo, crop, (seed, view), workers):
                     _extract(network, backbone, store, number, loaded, files, precision)
                     _report(progress, view * len(files) + _done(store), total)
                 _finish_pictures(store, files)
@@ -186,49 +183,6 @@ def _batches(order: np.ndarray, size: int, store: Store) -> Iterator[tuple[int, 
     for number, start in enumerate(range(0, len(order), size)):
         if number not in store.finished:
             yield number, order[start : start + size]
-
-
-def _ahead(
-    backbone: PictureBackbone,
-    files: Sequence[Path],
-    batches: Iterator[tuple[int, np.ndarray]],
-    crop: RandomResizedCrop | None,
-    seeds: tuple[int, int],
-    workers: int,
-) -> Iterator[tuple[int, Loaded]]:
-    """Decoded batches in order, read by threads while the network is at work."""
-
-    def load(places: np.ndarray) -> Loaded:
-        return [(int(place), _pixels(backbone, files, int(place), crop, seeds)) for place in places]
-
-    waiting: deque[tuple[int, Future[Loaded]]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for number, places in batches:
-            waiting.append((number, pool.submit(load, places)))
-            if len(waiting) > workers:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result()
-
-
-def _pixels(
-    backbone: PictureBackbone,
-    files: Sequence[Path],
-    place: int,
-    crop: RandomResizedCrop | None,
-    seeds: tuple[int, int],
-) -> Tensor | str:
-    """Bytes of one picture, or why there are none."""
-    preprocess = backbone.preprocess
-    try:
-        picture = open_picture(files[place], at_least=preprocess.wanted)
-    except DataError as error:
-        return str(error)
-    if crop is None:
-        return preprocess.pixels(picture)
-    return crop.pixels(picture, preprocess, np.random.default_rng([*seeds, place]))
 
 
 def _extract(

@@ -52,7 +52,7 @@ class Store:
             os.replace(part, rows)
             write_json(folder / HEADER, header)
         self.rows = map_rows(folder, "r+")
-        self.finished = read_journal(folder / JOURNAL)
+        self.finished = read_journal(folder / JOURNAL, repair=True)
 
     @classmethod
     @contextmanager
@@ -120,8 +120,13 @@ def map_rows(folder: Path, mode: Any = "r") -> np.memmap[Any, Any]:
     return rows
 
 
-def read_journal(path: Path) -> dict[int, dict[str, Any]]:
-    """Finished batches and their notes; what follows the last complete line is cut off."""
+def read_journal(path: Path, repair: bool = False) -> dict[int, dict[str, Any]]:
+    """Finished batches and their notes, up to the last complete line.
+
+    Args:
+        path: the journal; none is an empty one.
+        repair: cut off what follows the last complete line; only for who holds the lock.
+    """
     if not path.exists():
         return {}
     content = path.read_bytes()
@@ -136,7 +141,7 @@ def read_journal(path: Path) -> dict[int, dict[str, Any]]:
             break
         finished[int(entry.pop("batch"))] = entry
         end += len(line)
-    if end < len(content):
+    if repair and end < len(content):
         with path.open("r+b") as file:
             file.truncate(end)
     return finished
