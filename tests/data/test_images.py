@@ -1,0 +1,137 @@
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from diverset.data import open_picture
+from diverset.errors import DataError
+
+
+def save(image: Image.Image, path: Path, **options) -> Path:
+    image.save(path, **options)
+    return path
+
+
+def colour(picture: Image.Image, x: int = 0, y: int = 0) -> tuple[int, ...]:
+    return picture.getpixel((x, y))
+
+
+def test_orientation_tag_is_followed(tmp_path: Path):
+    image = Image.new("RGB", (20, 10), "red")
+    image.paste("blue", (0, 0, 10, 10))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise: the left half comes to the top
+    path = save(image, tmp_path / "turned.png", exif=exif)
+    found = open_picture(path)
+    assert found.size == (10, 20)
+    assert colour(found) == (0, 0, 255) and colour(found, 0, 19) == (255, 0, 0)
+
+
+def test_damaged_orientation_does_not_lose_the_picture(tmp_path: Path):
+    broken = b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\xff\x01"
+    path = save(Image.new("RGB", (4, 4), "red"), tmp_path / "a.png", exif=broken)
+    assert open_picture(path).size == (4, 4)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_transparency_lies_on_white(tmp_path: Path, mode: str):
+    clear = Image.new("RGBA", (4, 4), (255, 0, 0, 0))
+    path = save(clear.convert(mode), tmp_path / "clear.png")
+    assert colour(open_picture(path)) == (255, 255, 255)
+
+
+def test_palette_with_a_transparent_entry(tmp_path: Path):
+    image = Image.new("P", (4, 4), 1)
+    image.putpalette([0, 0, 0, 10, 20, 30])
+    path = save(image, tmp_path / "p.png", transparency=0)
+    assert colour(open_picture(path)) == (10, 20, 30)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "CMYK", "YCbCr"])
+def test_other_modes_become_rgb(tmp_path: Path, mode: str):
+    path = save(Image.new("RGB", (8, 8), "white").convert(mode), tmp_path / "m.tif")
+    found = open_picture(path)
+    assert found.mode == "RGB" and min(colour(found)) >= 254
+
+
+def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path: Path):
+    levels = np.full((4, 4), 32768, dtype=np.uint16)
+    path = save(Image.fromarray(levels), tmp_path / "deep.png")
+    assert colour(open_picture(path)) == (128, 128, 128)
+
+
+@pytest.mark.parametrize(("level", "grey"), [(0.5, 128), (100.0, 100)])
+def test_floating_point_levels(tmp_path: Path, level: float, grey: int):
+    path = save(Image.fromarray(np.full((4, 4), level, np.float32)), tmp_path / "f.tif")
+    assert colour(open_picture(path)) == (grey, grey, grey)
+
+
+def test_large_jpegs_are_decoded_smaller_on_request(tmp_path: Path):
+    path = save(Image.new("RGB", (800, 400), "green"), tmp_path / "large.jpg")
+    assert open_picture(path).size == (800, 400)
+    assert open_picture(path, at_least=100).size == (200, 100)
+    assert open_picture(path, at_least=300).size == (800, 400)
+
+
+def test_truncated_file_is_named(tmp_path: Path):
+    noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    path = save(Image.fromarray(noise), tmp_path / "cut.jpg")
+    path.write_bytes(path.read_bytes()[:800])
+    with pytest.raises(DataError, match=r"cut\.jpg.*damaged or cut off"):
+        open_picture(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture at all", b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_picture_is_named(tmp_path: Path, content: bytes):
+    path = tmp_path / "text.jpg"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"text\.jpg"):
+        open_picture(path)
+
+
+def test_missing_file_is_named(tmp_path: Path):
+    with pytest.raises(DataError, match="there is no picture .*gone.jpg"):
+        open_picture(tmp_path / "gone.jpg")
+
+
+def png_of(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"0"))
+
+
+@pytest.mark.parametrize("side", [10_000, 60_000])
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_decompression_bombs_are_refused_before_decoding(tmp_path: Path, side: int):
+    path = tmp_path / "bomb.png"
+    path.write_bytes(png_of(side, side))
+    with pytest.raises(DataError, match=r"bomb\.png is too large to be decoded safely"):
+        open_picture(path)
+
+
+def test_bombs_are_refused_by_name_where_warnings_are_errors(tmp_path: Path):
+    path = tmp_path / "bomb.png"
+    path.write_bytes(png_of(10_000, 10_000))
+    with pytest.raises(DataError, match="too large"):
+        open_picture(path)
+
+
+def test_first_frame_of_an_animation(tmp_path: Path):
+    frames = [Image.new("RGB", (4, 4), name) for name in ("red", "blue")]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert colour(open_picture(tmp_path / "a.gif")) == (255, 0, 0)
+
+
+def test_reads_from_a_string_path(tmp_path: Path):
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(buffer, "PNG")
+    (tmp_path / "a.png").write_bytes(buffer.getvalue())
+    assert open_picture(str(tmp_path / "a.png")).size == (4, 4)
