@@ -80,6 +80,6 @@ def _train(model: Model, vocabulary: Vocabulary, looks: Tensor) -> None:
         loss = loss + 0.01 * mmd(images.elements, texts.elements)
         loss = loss + 0.01 * (diversity(images.slots) + diversity(texts.slots))
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     model.eval()

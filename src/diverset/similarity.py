@@ -3,7 +3,8 @@
 Every similarity takes image sets (B, K, D) and text sets (C, K', D) with l2-normalised elements
 and returns (B, C) scores, larger is better, differentiable, in float32 or better. All of them
 first form the cosines of all pairs of elements with one matrix product and then reduce them;
-`similarity_matrix` does the same block by block for whole collections.
+`similarity_matrix` does the same block by block for whole collections, `similarity_blocks` does
+it without keeping the blocks.
 
 This module does not know where sets come from, nor what the scores are used for.
 """
@@ -11,10 +12,11 @@ This module does not know where sets come from, nor what the scores are used for
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from diverset.errors import InputError, OptionError, ShapeError, check_choice
@@ -26,6 +28,7 @@ Cosines = Float[Tensor, "images slots text_slots texts"]
 # look for its maximum first. Beyond it, logsumexp does.
 LARGEST_PLAIN_ALPHA = 64.0
 LARGEST_LOGARITHM = 80.0  # exp of it, and of its negative, is a normal float32
+MAX_MEMORY = 512 * 2**20  # bytes above the inputs, unless a caller says otherwise
 UNIT_TOLERANCE = 1e-2  # room for sets that were stored in bfloat16, which keeps 8 bits
 
 
@@ -140,9 +143,9 @@ def similarity_matrix(
     texts: Float[Tensor, "texts text_slots dim"],
     similarity: str | Similarity = "smooth_chamfer",
     *,
-    max_memory: int = 512 * 2**20,
+    max_memory: int = MAX_MEMORY,
     device: torch.device | str | None = None,
-    **options: float,
+    **options: Any,
 ) -> Float[Tensor, "images texts"]:
     """Score every image against every text, block by block.
 
@@ -155,18 +158,93 @@ def similarity_matrix(
         device: where to compute; the result stays on the device of `images`.
         options: passed on to the similarity, e.g. `alpha=16.0`.
     """
-    check_sets(images, texts)
-    score = _block_scorer(similarity, options)
-    device = torch.device(device) if device is not None else images.device
-    rows, columns = _block_shape(images, texts, max_memory, device)
+    blocks = similarity_blocks(
+        images, texts, similarity, max_memory=max_memory, device=device, **options
+    )
     dtype = torch.promote_types(torch.promote_types(images.dtype, texts.dtype), torch.float32)
     scores = torch.empty(len(images), len(texts), dtype=dtype, device=images.device)
-    for top in range(0, len(images), rows):
-        image_block = images[top : top + rows].to(device)
-        for left in range(0, len(texts), columns):
-            text_block = texts[left : left + columns].to(device)
-            scores[top : top + rows, left : left + columns] = score(image_block, text_block)
+    for rows, columns, block in blocks:
+        scores[rows, columns] = block
     return scores
+
+
+def similarity_blocks(
+    images: Float[Tensor, "images slots dim"],
+    texts: Float[Tensor, "texts text_slots dim"],
+    similarity: str | Similarity = "smooth_chamfer",
+    *,
+    block: tuple[int, int] | None = None,
+    order: Int[Tensor, " texts"] | None = None,
+    wanted: Callable[[slice, slice], bool] | None = None,
+    max_memory: int = MAX_MEMORY,
+    device: torch.device | str | None = None,
+    **options: Any,
+) -> Iterator[tuple[slice, slice, Float[Tensor, "rows columns"]]]:
+    """Yield (rows, columns, scores) for whole collections that nobody wants to hold as a matrix.
+
+    A block is computed from the same numbers in the same way whenever it is asked for, so that
+    scores of two passes over the same blocks can be compared bit by bit.
+
+    Args:
+        images: image sets.
+        texts: text sets.
+        similarity: a name in `SIMILARITIES`, or any function of two batches of sets.
+        block: how many images and texts at once; `block_shape` chooses by default.
+        order: indices of the texts to score, in this order; columns then count along it.
+        wanted: tells which blocks to score; all by default.
+        max_memory: bytes that may be used above the inputs.
+        device: where to compute and where the scores are.
+        options: passed on to the similarity.
+    """
+    check_sets(images, texts)
+    device = torch.device(device) if device is not None else images.device
+    rows, columns = block or block_shape(images, texts, max_memory, device)
+    prepare, score = _block_scorer(similarity, options)
+
+    count = len(texts) if order is None else len(order)
+
+    @torch.no_grad()
+    def walk() -> Iterator[tuple[slice, slice, Tensor]]:
+        for across in _slices(count, columns):
+            downs = [
+                down
+                for down in _slices(len(images), rows)
+                if wanted is None or wanted(down, across)
+            ]
+            if not downs:
+                continue
+            chosen = texts[across] if order is None else texts[order[across]]
+            prepared = prepare(chosen.to(device))
+            for down in downs:
+                yield down, across, score(images[down].to(device), prepared)
+
+    return walk()
+
+
+def block_shape(
+    images: Float[Tensor, "images slots dim"],
+    texts: Float[Tensor, "texts text_slots dim"],
+    max_memory: int = MAX_MEMORY,
+    device: torch.device | str = "cpu",
+) -> tuple[int, int]:
+    """How many images and texts to score at once, within the memory bound.
+
+    On a CPU a block of cosines should also stay in the cache between the product and its
+    reduction: that is worth more than larger products.
+    """
+    if max_memory < 2**20:
+        raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
+    budget = min(max_memory, 32 * 2**20) if torch.device(device).type == "cpu" else max_memory
+    # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
+    pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
+    text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
+    rows = min(len(images), 1024) or 1
+    columns = budget // (pair_bytes * rows + text_bytes)
+    while columns < 64 and rows > 1:
+        rows = (rows + 1) // 2
+        columns = budget // (pair_bytes * rows + text_bytes)
+    # Whole vector registers: a ragged inner dimension slows the product and the reductions.
+    return rows, max(1, columns // 64 * 64 or columns)
 
 
 def check_sets(images: Tensor, texts: Tensor) -> None:
@@ -199,42 +277,36 @@ def _check_unit_length(name: str, sets: Tensor) -> None:
     )
 
 
-def _cosines(images: Tensor, texts: Tensor) -> Cosines:
+def _slices(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+class _BySlot(NamedTuple):
+    """Texts reordered for the product: first elements of all texts, then second ones, ..."""
+
+    elements: Float[Tensor, "text_slots_texts dim"]
+    slots: int
+
+
+def _by_slot(texts: Tensor) -> _BySlot:
+    return _BySlot(texts.transpose(0, 1).reshape(-1, texts.shape[2]), texts.shape[1])
+
+
+def _cosines(images: Tensor, texts: Tensor | _BySlot) -> Cosines:
     """All pairs of elements by one matrix product, texts innermost so that reductions vectorise."""
+    by_slot = texts if isinstance(texts, _BySlot) else _by_slot(texts)
     count, slots, dim = images.shape
-    texts_count, text_slots, _ = texts.shape
-    by_slot = texts.transpose(0, 1).reshape(text_slots * texts_count, dim)
-    product = images.reshape(count * slots, dim) @ by_slot.T
+    product = images.reshape(count * slots, dim) @ by_slot.elements.T
     product = product.to(torch.promote_types(product.dtype, torch.float32))
-    return product.view(count, slots, text_slots, texts_count)
+    return product.view(count, slots, by_slot.slots, len(by_slot.elements) // by_slot.slots)
 
 
-def _block_scorer(similarity: str | Similarity, options: dict[str, float]) -> Similarity:
+def _block_scorer(
+    similarity: str | Similarity, options: dict[str, float]
+) -> tuple[Callable[[Tensor], Any], Callable[[Tensor, Any], Tensor]]:
+    """What is done once to a block of texts, and what scores images against the outcome."""
     if not isinstance(similarity, str):
-        return lambda images, texts: similarity(images, texts, **options)
+        return lambda texts: texts, lambda images, texts: similarity(images, texts, **options)
     check_choice("similarity", similarity, _REDUCTIONS)
     reduction = _REDUCTIONS[similarity]
-    return lambda images, texts: reduction(_cosines(images, texts), **options)
-
-
-def _block_shape(
-    images: Tensor, texts: Tensor, max_memory: int, device: torch.device
-) -> tuple[int, int]:
-    """How many images and texts to score at once, within the memory bound.
-
-    On a CPU a block of cosines should also stay in the cache between the product and its
-    reduction: that is worth more than larger products.
-    """
-    if max_memory < 2**20:
-        raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
-    budget = min(max_memory, 32 * 2**20) if device.type == "cpu" else max_memory
-    # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
-    pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
-    text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
-    rows = min(len(images), 1024) or 1
-    columns = budget // (pair_bytes * rows + text_bytes)
-    while columns < 64 and rows > 1:
-        rows = (rows + 1) // 2
-        columns = budget // (pair_bytes * rows + text_bytes)
-    # Whole vector registers: a ragged inner dimension slows the product and the reductions.
-    return rows, max(1, columns // 64 * 64 or columns)
+    return _by_slot, lambda images, texts: reduction(_cosines(images, texts), **options)

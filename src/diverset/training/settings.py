@@ -149,7 +149,9 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise OptionError(f"train.{name} is {getattr(self, name)}; give 1 or more")
         if self.batch_size < 2:
-            raise OptionError("train.batch_size is 1; without a second image there are no negatives")
+            raise OptionError(
+                "train.batch_size is 1; without a second image there are no negatives"
+            )
 
 
 @dataclass(frozen=True)
