@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from torch import nn
 
-from diverset.config import ImageConfig, SetConfig, TextConfig
+from diverset.backbones import (
+    PictureBackbone,
+    TextBackbone,
+    load_picture_backbone,
+    load_text_backbone,
+)
+from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import OptionError
 from diverset.features import (
@@ -16,17 +24,59 @@ from diverset.features import (
 from diverset.sets import GaussianSets, PieNet, PooledSet, SlotSets, TransformerSets
 
 
+class TrainedBackbones(NamedTuple):
+    """The networks that are part of a model; None for what is frozen or not there."""
+
+    pictures: PictureBackbone | None
+    texts: TextBackbone | None
+
+
+def trained_backbones(architecture: ModelConfig) -> TrainedBackbones:
+    """Load the networks of which something is trained, their lower blocks frozen."""
+    pictures = load_pictures(architecture.image) if architecture.image.trained_blocks else None
+    texts = load_texts(architecture.text) if architecture.text.trained_blocks else None
+    for network, blocks in (
+        (pictures, architecture.image.trained_blocks),
+        (texts, architecture.text.trained_blocks),
+    ):
+        if network is not None and blocks > 0:
+            network.freeze_below(blocks)
+    return TrainedBackbones(pictures, texts)
+
+
+def load_pictures(image: ImageConfig) -> PictureBackbone:
+    """The network under the picture encoder."""
+    if not image.backbone:
+        raise OptionError(
+            "this model has no network for pictures (image.backbone is empty); "
+            "give it feature maps or regions"
+        )
+    return load_picture_backbone(image.backbone, image.backbone_size or None)
+
+
+def load_texts(text: TextConfig) -> TextBackbone:
+    """The network under the text encoder."""
+    if not text.backbone:
+        raise OptionError(
+            "this model has no network for texts (text.backbone is empty); give it token states"
+        )
+    return load_text_backbone(text.backbone)
+
+
 def image_features(dim: int, image: ImageConfig) -> RegionFeatures | ConvolutionalFeatures:
     if image.kind == "regions":
-        return RegionFeatures(dim, image.input_width, image.dropout, image.mlp_reads)
-    return ConvolutionalFeatures(dim, image.input_width, image.dropout)
+        pooling = "max" if image.pooling == "default" else image.pooling
+        return RegionFeatures(dim, image.input_width, image.dropout, image.mlp_reads, pooling)
+    pooling = "average" if image.pooling == "default" else image.pooling
+    return ConvolutionalFeatures(dim, image.input_width, image.dropout, pooling)
 
 
 def text_features(
     dim: int, text: TextConfig, vocabulary: Vocabulary | None
 ) -> BiGruFeatures | TransformerFeatures:
     if text.kind == "transformer":
-        return TransformerFeatures(dim, text.input_width, text.dropout, text.positions)
+        pooling = "max" if text.pooling == "default" else text.pooling
+        return TransformerFeatures(dim, text.input_width, text.dropout, text.positions, pooling)
     size = text.vocabulary_size or (len(vocabulary) if vocabulary is not None else 0)
     if not size:
         raise OptionError("a bi-GRU needs a vocabulary, or text.vocabulary_size; neither is given")
@@ -35,7 +85,16 @@ def text_features(
             f"text.vocabulary_size is {size}, the vocabulary has {len(vocabulary)} words; "
             "leave the option at 0 to take it from the vocabulary"
         )
-    return BiGruFeatures(dim, size, text.input_width, text.dropout, text.positions)
+    return BiGruFeatures(
+        dim,
+        size,
+        text.input_width,
+        text.dropout,
+        text.positions,
+        bidirectional=text.bidirectional,
+        local=text.local,
+        pooling="last" if text.pooling == "default" else text.pooling,
+    )
 
 
 def set_module(dim: int, input_width: int, chosen: SetConfig) -> nn.Module:

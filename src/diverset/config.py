@@ -29,6 +29,14 @@ class ImageConfig:
     dropout: float = 0.1
     mlp_reads: str = "projection"
     """Regions only: "projection" as in the paper's code, "input" as in VSE-infinity."""
+    pooling: str = "default"
+    """Global feature: "max", "average", "gpo"; the default is max on regions, average on maps."""
+    backbone: str = ""
+    """Network under a convolution map, e.g. "efficientnet_lite2"; empty where maps are given."""
+    backbone_size: int = 0
+    """Its input in pixels; 0 takes its own."""
+    trained_blocks: int = 0
+    """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
 
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
@@ -50,6 +58,16 @@ class TextConfig:
     dropout: float = 0.1
     positions: bool = True
     """Whether words carry sine positions."""
+    pooling: str = "default"
+    """Global feature: "last" state (bigru), "max", "average", "gpo"; default: last, or max."""
+    bidirectional: bool = True
+    """bigru only; False reads forward only, as VSE++ does."""
+    local: str = "words"
+    """bigru only: local features are the "words" (the paper) or the GRU's "states" (SCAN)."""
+    backbone: str = ""
+    """Network under the token states, e.g. "minilm"; empty where states are given."""
+    trained_blocks: int = 0
+    """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)

@@ -6,18 +6,33 @@ numbers that are not finite are refused with the place they stand at.
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
+from PIL.Image import Image
 from torch import Tensor
 
+from diverset.data.images import open_picture
 from diverset.errors import InputError, OptionError, ShapeError
-from diverset.types import Padded
+from diverset.types import Maps, Padded
 
 
-def batches(inputs: Padded | Tensor, size: int) -> list[Any]:
+def is_picture(value: object) -> bool:
+    """Whether this is an opened picture or the path of one, rather than numbers."""
+    return isinstance(value, str | PathLike | Image)
+
+
+def opened(picture: Any) -> Image:
+    """A picture as upright RGB, opened where a path was given."""
+    return picture.convert("RGB") if isinstance(picture, Image) else open_picture(picture)
+
+
+def batches(inputs: Padded | Maps | Tensor, size: int) -> list[Any]:
     starts = range(0, len(inputs), size)
+    if isinstance(inputs, Maps):
+        inputs = inputs.values  # only training leaves cells out
     if isinstance(inputs, Tensor):
         return [inputs[start : start + size] for start in starts]
     values, mask = inputs.values, inputs.mask

@@ -9,38 +9,62 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.building import image_features, set_module, text_features
+from diverset.backbones import Backbone, PictureBackbone, TextBackbone
+from diverset.building import (
+    image_features,
+    load_pictures,
+    load_texts,
+    set_module,
+    text_features,
+    trained_backbones,
+)
 from diverset.config import ModelConfig
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError
-from diverset.inputs import as_padded, batches, check_finite, lengths_of_ids
+from diverset.inputs import (
+    as_padded,
+    batches,
+    check_finite,
+    is_picture,
+    lengths_of_ids,
+    opened,
+)
 from diverset.similarity import (
     SIMILARITIES,
     MatchProbability,
     Similarity,
     similarity_matrix,
 )
-from diverset.types import EmbeddingSets, Padded
+from diverset.types import EmbeddingSets, Maps, Padded
 
 BATCH = 128
+Inputs = Padded | Maps | Tensor
 
 
 class Encoder(nn.Module):
-    """A feature extractor and the set module on top of it."""
+    """A feature extractor and the set module on top of it, over a network that is trained too.
 
-    def __init__(self, features: nn.Module, sets: nn.Module) -> None:
+    A frozen network is not part of an encoder: what it gives is cached or computed beforehand.
+    """
+
+    def __init__(
+        self, features: nn.Module, sets: nn.Module, backbone: Backbone | None = None
+    ) -> None:
         super().__init__()
+        self.backbone = backbone
         self.features = features
         self.sets = sets
 
-    def forward(self, inputs: Padded | Tensor, with_attention: bool = False) -> EmbeddingSets:
+    def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
+        if self.backbone is not None:
+            inputs = self.backbone(inputs)
         found: EmbeddingSets = self.sets(self.features(inputs), with_attention)
         return found
 
@@ -72,8 +96,10 @@ class Model(nn.Module):
         texts = text_features(dim, architecture.text, vocabulary)
         image_sets = set_module(dim, images.width, architecture.image_set)
         text_sets = set_module(dim, texts.width, architecture.text_set)
-        self.image_encoder = Encoder(images, image_sets)
-        self.text_encoder = Encoder(texts, text_sets)
+        trained = trained_backbones(architecture)
+        self.image_encoder = Encoder(images, image_sets, trained.pictures)
+        self.text_encoder = Encoder(texts, text_sets, trained.texts)
+        self._frozen: dict[str, Backbone] = {}  # not weights of this model: found when needed
         self.match_probability = (
             MatchProbability() if architecture.similarity.kind == "match_probability" else None
         )
@@ -82,9 +108,7 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def forward(
-        self, images: Padded | Tensor, texts: Padded | Tensor
-    ) -> tuple[EmbeddingSets, EmbeddingSets]:
+    def forward(self, images: Inputs, texts: Inputs) -> tuple[EmbeddingSets, EmbeddingSets]:
         """The sets of a training batch, with what the losses need."""
         return self.image_encoder(images), self.text_encoder(texts)
 
@@ -119,13 +143,15 @@ class Model(nn.Module):
         """The normalised sets of pictures, in evaluation mode.
 
         Args:
-            images: a list of (regions, width) arrays; or a tensor (batch, regions, width) or
+            images: a list of pictures, opened or as paths, for a model with a network under it;
+                a list of (regions, width) arrays; or a tensor (batch, regions, width) or
                 (batch, channels, height, width).
             lengths: number of real regions of each image in a padded tensor; all by default.
             batch_size: how many are encoded at once.
         """
-        kind = self.architecture.image.kind
-        if kind == "convolution":
+        if not isinstance(images, Tensor) and len(images) and is_picture(images[0]):
+            return self._encode_pictures(images, batch_size)
+        if self.architecture.image.kind == "convolution":
             maps = torch.as_tensor(images) if not isinstance(images, Sequence) else None
             if maps is None:
                 maps = torch.stack([torch.as_tensor(one) for one in images])
@@ -151,6 +177,8 @@ class Model(nn.Module):
         if isinstance(texts, str):
             raise InputError(f"texts is one string, {texts!r}; give a list of strings")
         if not isinstance(texts, Tensor) and len(texts) and isinstance(texts[0], str):
+            if self.architecture.text.backbone:
+                return self._encode_with_network(cast("Sequence[str]", texts), batch_size)
             texts = self._word_ids(texts)
         states = self.architecture.text.kind == "transformer"
         if isinstance(texts, Tensor) and lengths is None and not states:
@@ -200,6 +228,46 @@ class Model(nn.Module):
 
         return load_reference(checkpoint, vocabulary, heads)
 
+    def picture_network(self) -> PictureBackbone:
+        """The network under the picture encoder, trained with it or frozen."""
+        found = self.image_encoder.backbone or self._frozen.get("pictures")
+        if found is None:
+            found = load_pictures(self.architecture.image).to(self.device).for_inference()
+            self._frozen["pictures"] = found
+        return cast(PictureBackbone, found)
+
+    def text_network(self) -> TextBackbone:
+        """The network under the text encoder, trained with it or frozen."""
+        found = self.text_encoder.backbone or self._frozen.get("texts")
+        if found is None:
+            found = load_texts(self.architecture.text).to(self.device).for_inference()
+            self._frozen["texts"] = found
+        return cast(TextBackbone, found)
+
+    def _encode_pictures(self, pictures: Sequence[Any], batch_size: int) -> Tensor:
+        """Network, features and sets, batch by batch: a folder of pictures fits in no memory."""
+        network = self.picture_network()
+        trained = self.image_encoder.backbone is not None
+        found = []
+        with torch.no_grad():
+            for start in range(0, len(pictures), batch_size):
+                some = [network.preprocess(opened(one)) for one in pictures[start:][:batch_size]]
+                pixels = torch.stack(some).to(self.device)
+                inputs = pixels if trained else network(pixels)
+                found.append(self._encode(self.image_encoder, inputs, batch_size))
+        return torch.cat(found)
+
+    def _encode_with_network(self, texts: Sequence[str], batch_size: int) -> Tensor:
+        network = self.text_network()
+        trained = self.text_encoder.backbone is not None
+        found = []
+        with torch.no_grad():
+            for start in range(0, len(texts), batch_size):
+                tokens = network.tokenize(texts[start : start + batch_size]).to(self.device)
+                inputs = tokens if trained else network(tokens)
+                found.append(self._encode(self.text_encoder, inputs, batch_size))
+        return torch.cat(found)
+
     def _options(self) -> dict[str, Any]:
         similarity = self.architecture.similarity
         return {"alpha": similarity.alpha} if similarity.kind == "smooth_chamfer" else {}
@@ -212,7 +280,7 @@ class Model(nn.Module):
         return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
 
     @torch.no_grad()
-    def _encode(self, encoder: Encoder, inputs: Padded | Tensor, batch_size: int) -> Tensor:
+    def _encode(self, encoder: Encoder, inputs: Inputs, batch_size: int) -> Tensor:
         if batch_size < 1:
             raise OptionError(f"batch_size is {batch_size}; give 1 or more")
         was_training = self.training

@@ -1,4 +1,4 @@
-"""The few things that travel between the folders: padded inputs, features, embedding sets.
+"""The few things that travel between the folders: inputs, features, embedding sets.
 
 Masks are True where an input is real and False where it is padding, everywhere.
 """
@@ -74,6 +74,21 @@ class Padded:
             )
         places = torch.arange(values.shape[1], device=values.device)
         return Padded(values, places < lengths[:, None])
+
+
+@dataclass(frozen=True)
+class Maps:
+    """A batch of feature maps, and which of their cells count (row-major; None for all)."""
+
+    values: Float[Tensor, "batch channels height width"]
+    mask: Bool[Tensor, "batch cells"] | None = None
+
+    def to(self, device: torch.device | str) -> Maps:
+        mask = None if self.mask is None else self.mask.to(device)
+        return Maps(self.values.to(device), mask)
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 @dataclass(frozen=True)

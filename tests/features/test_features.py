@@ -15,7 +15,8 @@ from diverset.features import (
     sine_positions,
     sine_positions_2d,
 )
-from diverset.types import Padded
+from diverset.features.gru import Gru
+from diverset.types import Maps, Padded
 
 
 def naive_code(place, length, channel, width):
@@ -126,7 +127,7 @@ def test_dropped_cells_take_no_part():
     module = ConvolutionalFeatures(8, input_width=5)
     maps = torch.randn(1, 5, 2, 2)
     mask = torch.tensor([[True, False, True, False]])
-    found = module(maps, mask)
+    found = module(Maps(maps, mask))
     torch.testing.assert_close(found.pooled, found.local[:, [0, 2]].mean(dim=1))
     assert torch.equal(found.mask, mask)
 
@@ -190,3 +191,22 @@ def test_bad_inputs_are_named():
         BiGruFeatures(6, 9, 4)(Padded.of([torch.randn(3)]))
     with pytest.raises(OptionError, match="mlp_reads is 'both'"):
         RegionFeatures(8, mlp_reads="both")
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_our_gru_is_torchs_gru_and_so_are_its_gradients(bidirectional):
+    ours = Gru(4, 6, batch_first=True, bidirectional=bidirectional).double()
+    theirs = torch.nn.GRU(4, 6, batch_first=True, bidirectional=bidirectional).double()
+    theirs.load_state_dict(ours.state_dict())
+    words = torch.randn(5, 7, 4, dtype=torch.float64)
+    lengths = torch.tensor([3, 7, 1, 7, 4])
+    weights = torch.randn(2 if bidirectional else 1, 5, 6, dtype=torch.float64)
+    gradients = []
+    for module in (ours, theirs):
+        inputs = words.clone().requires_grad_()
+        packed = torch.nn.utils.rnn.pack_padded_sequence(inputs, lengths, True, False)
+        final = ours.final_states(packed) if module is ours else theirs(packed)[1]
+        (final * weights).sum().backward()
+        gradients.append([final.detach(), inputs.grad, *(p.grad for p in module.parameters())])
+    for mine, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-12, rtol=0)

@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
-from diverset.errors import InputError, ShapeError
+from diverset.errors import InputError, ShapeError, check_choice
+from diverset.features.gru import Gru
+from diverset.features.pooling import make_pool
 from diverset.features.positions import sine_positions
 from diverset.types import Features, Padded
 
@@ -17,6 +19,10 @@ class BiGruFeatures(nn.Module):
         word_width: width of a word embedding (GloVe 840B: 300).
         dropout: on the embeddings and on the global feature.
         positions: whether words carry 1-D sine positions.
+        bidirectional: False reads forward only (VSE++).
+        local: what the local features are, "words" (the paper) or the GRU's "states", mean of
+            both directions (SCAN, VSE-infinity).
+        pooling: the global feature is the "last" state, or a pool over the states by name.
     """
 
     def __init__(
@@ -26,12 +32,18 @@ class BiGruFeatures(nn.Module):
         word_width: int = 300,
         dropout: float = 0.1,
         positions: bool = True,
+        bidirectional: bool = True,
+        local: str = "words",
+        pooling: str = "last",
     ) -> None:
         super().__init__()
-        self.width = word_width
+        check_choice("local", local, ["words", "states"])
+        self.width = word_width if local == "words" else dim
+        self.local = local
         self.positions = positions
         self.embedding = nn.Embedding(vocabulary_size, word_width)
-        self.gru = nn.GRU(word_width, dim, batch_first=True, bidirectional=True)
+        self.gru = Gru(word_width, dim, batch_first=True, bidirectional=bidirectional)
+        self.pool = None if pooling == "last" else make_pool(pooling)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, words: Padded) -> Features:
@@ -47,9 +59,18 @@ class BiGruFeatures(nn.Module):
         packed = nn.utils.rnn.pack_padded_sequence(
             local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
         )
-        _, final = self.gru(packed)
+        if self.pool is None and self.local == "words":
+            pooled = self.gru.final_states(packed).mean(dim=0)
+        else:
+            found, final = self.gru(packed)
+            states, _ = nn.utils.rnn.pad_packed_sequence(
+                found, batch_first=True, total_length=ids.shape[1]
+            )
+            states = states.view(*ids.shape, -1, self.gru.hidden_size).mean(dim=2)
+            pooled = final.mean(dim=0) if self.pool is None else self.pool(states, mask)
+            local = states if self.local == "states" else local
         codes = sine_positions(mask, self.width, local.dtype) if self.positions else None
-        return Features(local, mask, self.dropout(final.mean(dim=0)), codes)
+        return Features(local, mask, self.dropout(pooled), codes)
 
     @torch.no_grad()
     def set_words(self, vectors: torch.Tensor) -> None:

@@ -4,10 +4,10 @@ Everything is computed once and for real regions only, so that batch-norm statis
 them every sample's features, do not depend on padding.
 """
 
-import torch
 from torch import nn
 
 from diverset.errors import ShapeError, check_choice
+from diverset.features.pooling import make_pool
 from diverset.types import Features, Padded
 
 
@@ -18,6 +18,7 @@ class RegionFeatures(nn.Module):
         dim: width D of the features.
         input_width: width of the detector's features.
         dropout: on the local features.
+        pooling: a name in `POOLS`.
         mlp_reads: "projection" (the paper's code: MLP(h)) or "input" (VSE-infinity: MLP(x)).
     """
 
@@ -27,6 +28,7 @@ class RegionFeatures(nn.Module):
         input_width: int = 2048,
         dropout: float = 0.1,
         mlp_reads: str = "projection",
+        pooling: str = "max",
     ) -> None:
         super().__init__()
         check_choice("mlp_reads", mlp_reads, ["projection", "input"])
@@ -41,6 +43,7 @@ class RegionFeatures(nn.Module):
             nn.Linear(dim // 2, dim),
         )
         self.dropout = nn.Dropout(dropout)
+        self.pool = make_pool(pooling)
 
     def forward(self, regions: Padded) -> Features:
         values, mask = regions.values, regions.mask
@@ -55,9 +58,4 @@ class RegionFeatures(nn.Module):
         rows = self.dropout(rows)
         places = mask.nonzero(as_tuple=True)
         local = rows.new_zeros(*mask.shape, self.width).index_put(places, rows)
-        return Features(local, mask, max_over_real(local, mask))
-
-
-def max_over_real(local: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Max-pool over the inputs that are not padding."""
-    return local.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
+        return Features(local, mask, self.pool(local, mask))

@@ -6,8 +6,8 @@ Takes token states; it does not know the transformer.
 from torch import nn
 
 from diverset.errors import ShapeError
+from diverset.features.pooling import make_pool
 from diverset.features.positions import sine_positions
-from diverset.features.regions import max_over_real
 from diverset.types import Features, Padded
 
 
@@ -18,11 +18,17 @@ class TransformerFeatures(nn.Module):
         dim: width D of the features.
         input_width: width of the transformer's hidden states.
         dropout: on the local features.
+        pooling: a name in `POOLS`.
         positions: whether tokens carry 1-D sine positions.
     """
 
     def __init__(
-        self, dim: int, input_width: int = 768, dropout: float = 0.0, positions: bool = True
+        self,
+        dim: int,
+        input_width: int = 768,
+        dropout: float = 0.0,
+        positions: bool = True,
+        pooling: str = "max",
     ) -> None:
         super().__init__()
         self.input_width = input_width
@@ -30,6 +36,7 @@ class TransformerFeatures(nn.Module):
         self.positions = positions
         self.fc = nn.Linear(input_width, dim)
         self.dropout = nn.Dropout(dropout)
+        self.pool = make_pool(pooling)
 
     def forward(self, states: Padded) -> Features:
         values, mask = states.values, states.mask
@@ -40,4 +47,4 @@ class TransformerFeatures(nn.Module):
             )
         local = self.dropout(self.fc(values))
         codes = sine_positions(mask, self.width, local.dtype) if self.positions else None
-        return Features(local, mask, max_over_real(local, mask), codes)
+        return Features(local, mask, self.pool(local, mask), codes)

@@ -1,0 +1,84 @@
+"""From local features to one global feature: maximum, average, and VSE-infinity's learned pool.
+
+Every pool takes (local, mask) and never sees padding.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from diverset.errors import check_choice
+from diverset.features.positions import sine_positions
+
+CODE_WIDTH, HIDDEN, TEMPERATURE = 32, 32, 0.1
+
+
+class MaxPool(nn.Module):
+    """The largest value of each channel."""
+
+    def forward(
+        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
+    ) -> Float[Tensor, "batch dim"]:
+        return local.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
+
+
+class AveragePool(nn.Module):
+    """The mean of each channel."""
+
+    def forward(
+        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
+    ) -> Float[Tensor, "batch dim"]:
+        kept = mask[..., None].to(local.dtype)
+        return (local * kept).sum(dim=1) / kept.sum(dim=1)
+
+
+class GeneralizedPool(nn.Module):
+    """GPO (VSE-infinity): each channel sorted, then a weighted sum with learned weights.
+
+    The weights depend on the rank and on the number of inputs alone: a small bi-GRU reads the
+    ranks' sine codes and a softmax over them follows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(CODE_WIDTH, HIDDEN, batch_first=True, bidirectional=True)
+        self.score = nn.Linear(HIDDEN, 1, bias=False)
+
+    def forward(
+        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
+    ) -> Float[Tensor, "batch dim"]:
+        weights = self._weights(mask)
+        ranked = local.masked_fill(~mask[..., None], -torch.inf).sort(dim=1, descending=True).values
+        ranked = ranked.masked_fill(ranked == -torch.inf, 0.0)  # padding sorts to the end
+        return (ranked * weights[..., None].to(local.dtype)).sum(dim=1)
+
+    def _weights(self, mask: Bool[Tensor, "batch inputs"]) -> Float[Tensor, "batch inputs"]:
+        # One row for each number of inputs that occurs, not one for each sample.
+        counts, rows = torch.unique(mask.sum(dim=1), return_inverse=True)
+        ranks = torch.arange(mask.shape[1], device=mask.device) < counts[:, None]
+        codes = sine_positions(ranks, CODE_WIDTH)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            codes, counts.cpu(), batch_first=True, enforce_sorted=False
+        )
+        states, _ = nn.utils.rnn.pad_packed_sequence(
+            self.gru(packed)[0], batch_first=True, total_length=mask.shape[1]
+        )
+        scores = self.score(states.view(*ranks.shape, 2, HIDDEN).mean(dim=2))[..., 0]
+        scores = (scores / TEMPERATURE).masked_fill(~ranks, -torch.inf)
+        found: Tensor = scores.softmax(dim=1)[rows]
+        return found
+
+
+POOLS: dict[str, type[nn.Module]] = {
+    "max": MaxPool,
+    "average": AveragePool,
+    "gpo": GeneralizedPool,
+}
+
+
+def make_pool(name: str) -> nn.Module:
+    """A pool by its name in `POOLS`."""
+    check_choice("pooling", name, POOLS)
+    return POOLS[name]()
