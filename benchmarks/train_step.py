@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from diverset import Model, ModelConfig, Padded, SetConfig, TextConfig
 from diverset.losses import diversity, mmd, triplet
+from diverset.training.memory import keep_freed_memory
 
 WORDS, REGIONS, CAPTIONS = 10_000, 36, 5
 PRODUCTS = {
@@ -154,6 +155,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
     print(describe_machine())
+    keep_freed_memory()  # as `diverset train` does
     torch.manual_seed(0)
     sets = SetConfig(heads=given.heads)
     text = TextConfig(vocabulary_size=WORDS)

@@ -292,13 +292,35 @@ def _by_slot(texts: Tensor) -> _BySlot:
     return _BySlot(texts.transpose(0, 1).reshape(-1, texts.shape[2]), texts.shape[1])
 
 
-def _cosines(images: Tensor, texts: Tensor | _BySlot) -> Cosines:
+class _Buffers:
+    """Memory that all blocks share: new pages for each would cost more than their arithmetic."""
+
+    def __init__(self) -> None:
+        self._flat: dict[torch.dtype, Tensor] = {}
+
+    def take(self, rows: int, columns: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """A (rows, columns) tensor whose content is anything."""
+        flat = self._flat.get(dtype)
+        if flat is None or len(flat) < rows * columns or flat.device != like.device:
+            flat = torch.empty(rows * columns, dtype=dtype, device=like.device)
+            self._flat[dtype] = flat
+        return flat[: rows * columns].view(rows, columns)
+
+
+def _cosines(images: Tensor, texts: Tensor | _BySlot, buffers: _Buffers | None = None) -> Cosines:
     """All pairs of elements by one matrix product, texts innermost so that reductions vectorise."""
     by_slot = texts if isinstance(texts, _BySlot) else _by_slot(texts)
     count, slots, dim = images.shape
-    product = images.reshape(count * slots, dim) @ by_slot.elements.T
-    product = product.to(torch.promote_types(product.dtype, torch.float32))
-    return product.view(count, slots, by_slot.slots, len(by_slot.elements) // by_slot.slots)
+    rows, columns = images.reshape(count * slots, dim), by_slot.elements
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    if buffers is None:
+        product = (rows @ columns.T).to(wide)
+    else:
+        product = buffers.take(len(rows), len(columns), rows, rows.dtype)
+        torch.mm(rows, columns.T, out=product)
+        if rows.dtype != wide:
+            product = buffers.take(len(rows), len(columns), rows, wide).copy_(product)
+    return product.view(count, slots, by_slot.slots, len(columns) // by_slot.slots)
 
 
 def _block_scorer(
@@ -309,4 +331,5 @@ def _block_scorer(
         return lambda texts: texts, lambda images, texts: similarity(images, texts, **options)
     check_choice("similarity", similarity, _REDUCTIONS)
     reduction = _REDUCTIONS[similarity]
-    return _by_slot, lambda images, texts: reduction(_cosines(images, texts), **options)
+    buffers = _Buffers()
+    return _by_slot, lambda images, texts: reduction(_cosines(images, texts, buffers), **options)

@@ -39,14 +39,14 @@ class Gru(nn.GRU):
         )
         weight = getattr(self, f"weight_hh_l0{suffix}").T
         bias = getattr(self, f"bias_hh_l0{suffix}")
-        inputs = gates.split(steps)
+        inputs = torch.split(gates, steps)
         # Sorted by length: read forward, captions leave at the end; read backward, they join.
         reverse = bool(suffix)
         state = data.new_zeros(steps[-1 if reverse else 0], self.hidden_size)
         ended: list[Tensor] = []
         for gate in reversed(inputs) if reverse else inputs:
             if len(gate) < len(state):
-                state, gone = state.split([len(gate), len(state) - len(gate)])
+                state, gone = torch.split(state, [len(gate), len(state) - len(gate)])
                 ended.append(gone)
             elif len(gate) > len(state):
                 fresh = state.new_zeros(len(gate) - len(state), self.hidden_size)
@@ -56,8 +56,8 @@ class Gru(nn.GRU):
 
     def _step(self, gate: Tensor, hidden: Tensor, state: Tensor) -> Tensor:
         width = self.hidden_size
-        both, candidate = gate.split([2 * width, width], dim=1)
-        hidden_both, hidden_candidate = hidden.split([2 * width, width], dim=1)
+        both, candidate = torch.split(gate, [2 * width, width], dim=1)
+        hidden_both, hidden_candidate = torch.split(hidden, [2 * width, width], dim=1)
         reset, update = torch.sigmoid(both + hidden_both).chunk(2, dim=1)
         new = torch.tanh(torch.addcmul(candidate, reset, hidden_candidate))
         return torch.lerp(new, state, update)

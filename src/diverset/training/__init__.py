@@ -1,0 +1,1 @@
+"""Training: a recipe, its data, and a loop in plain sight."""
