@@ -1,0 +1,57 @@
+"""Encoding a whole split with a model: sets of all images and of all captions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from diverset.model import Encoder, Model
+from diverset.training.opening import Opened
+from diverset.training.sources import Source
+
+BATCH = 128
+
+
+def encode_split(
+    model: Model,
+    split: Opened,
+    batch_size: int = BATCH,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Image sets and text sets of a split, on the CPU, in evaluation mode."""
+    total = len(split.images) + len(split.texts)
+    done = 0
+
+    def report(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, total)
+
+    was_training = model.training
+    model.eval()
+    try:
+        images = _encode(model.image_encoder, split.images, model.device, batch_size, report)
+        texts = _encode(model.text_encoder, split.texts, model.device, 4 * batch_size, report)
+    finally:
+        model.train(was_training)
+    return images, texts
+
+
+@torch.no_grad()
+def _encode(
+    encoder: Encoder,
+    source: Source,
+    device: torch.device,
+    batch_size: int,
+    report: Callable[[int], None],
+) -> Tensor:
+    found = []
+    for start in range(0, len(source), batch_size):
+        places = np.arange(start, min(start + batch_size, len(source)))
+        found.append(encoder(source.batch(places).to(device)).elements.float().cpu())
+        report(len(places))
+    return torch.cat(found)

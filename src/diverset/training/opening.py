@@ -1,0 +1,208 @@
+"""From a recipe to the data of a split: captions, and where images and texts come from.
+
+A frozen network's features are extracted once into the cache folder, with progress; a network
+that is trained gets pictures and tokens themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diverset.backbones import cache_pictures, cache_texts
+from diverset.building import load_pictures, load_texts
+from diverset.config import ModelConfig
+from diverset.data import (
+    BottomUpRegions,
+    Collection,
+    Vocabulary,
+    read_coco,
+    read_karpathy,
+    read_precomp,
+    read_table,
+)
+from diverset.data.preprocess import RandomResizedCrop
+from diverset.errors import DataError, a_few
+from diverset.model import Model
+from diverset.training.settings import DataConfig
+from diverset.training.sources import (
+    MapSource,
+    PictureSource,
+    RegionSource,
+    Source,
+    StateSource,
+    TokenSource,
+    WordSource,
+)
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is going on, the items done and all there are."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One split, ready to be encoded or trained on."""
+
+    collection: Collection
+    images: Source
+    texts: Source
+
+    @property
+    def by_image(self) -> list[NDArray[np.int64]]:
+        order = np.argsort(self.collection.owners, kind="stable")
+        counts = np.bincount(self.collection.owners, minlength=len(self.collection))
+        return np.split(order, np.cumsum(counts)[:-1])
+
+
+def read_split(data: DataConfig, split: str) -> Collection:
+    """The captions of a split, with its pictures or regions."""
+    root = Path(data.root)
+    pictures = root / data.images if data.images else None
+    match data.format:
+        case "karpathy":
+            found = read_karpathy(root / data.file, pictures, split)
+        case "coco":
+            found = read_coco(
+                [root / one for one in data.file.split(",")],
+                [root / one for one in split.split("+")],
+                pictures,
+            )
+        case "precomp":
+            found = read_precomp(root, split)
+        case _:
+            found = read_table(root / data.file, pictures, split_column="split", split=split)
+    if data.regions:
+        files = [root / one for one in data.regions.split(",")]
+        found = found.with_regions(BottomUpRegions(files, found.image_ids))
+    return found.subset(range(min(data.limit, len(found)))) if data.limit else found
+
+
+def open_split(
+    data: DataConfig,
+    split: str,
+    architecture: ModelConfig,
+    vocabulary: Vocabulary | None,
+    cache: Path,
+    *,
+    views: int = 1,
+    progress: Progress | None = None,
+    model: Model | None = None,
+) -> Opened:
+    """A split with sources that fit the architecture.
+
+    Args:
+        data: the recipe's data.
+        split: name of the split.
+        architecture: decides what the inputs are.
+        vocabulary: for a bi-GRU.
+        cache: folder for features of frozen networks.
+        views: cached views of each picture.
+        progress: called while features are extracted.
+        model: whose trained networks know how to preprocess and tokenize; where none is given,
+            they are loaded.
+    """
+    collection = read_split(data, split)
+    if architecture.image.kind == "convolution" and not architecture.image.trained_blocks:
+        collection, images = _cached_maps(
+            data, split, collection, architecture, cache, views, progress
+        )
+    else:
+        images = _live_images(data, collection, architecture, model)
+    texts = _texts(data, split, collection, architecture, vocabulary, cache, progress, model)
+    return Opened(collection, images, texts)
+
+
+def _cached_maps(
+    data: DataConfig,
+    split: str,
+    collection: Collection,
+    architecture: ModelConfig,
+    cache: Path,
+    views: int,
+    progress: Progress | None,
+) -> tuple[Collection, Source]:
+    files = _pictures(collection)
+    maps = cache_pictures(
+        load_pictures(architecture.image),
+        files,
+        cache,
+        views=views,
+        augmentation=RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None,
+        progress=_named(progress, f"features of {split} pictures"),
+    )
+    if maps.unreadable:
+        log.warning(
+            "%d pictures of %s cannot be read and are left out: %s",
+            len(maps.unreadable),
+            split,
+            a_few(sorted(maps.unreadable)),
+        )
+    if maps.valid.all():
+        return collection, MapSource(maps, data.drop_inputs)
+    places = np.flatnonzero(maps.valid)
+    return collection.subset(places.tolist()), MapSource(maps, data.drop_inputs, places)
+
+
+def _live_images(
+    data: DataConfig, collection: Collection, architecture: ModelConfig, model: Model | None
+) -> Source:
+    if architecture.image.kind == "regions":
+        if collection.regions is None:
+            raise DataError(
+                f"{collection.name} has no region features, which image.kind regions reads; give "
+                "data.regions, or a precomp folder"
+            )
+        if collection.regions.width != architecture.image.input_width:
+            raise DataError(
+                f"regions of {collection.name} are {collection.regions.width} wide, the model "
+                f"reads {architecture.image.input_width}; set model.image.input_width"
+            )
+        return RegionSource(collection.regions, data.drop_inputs)
+    network = model.picture_network() if model else load_pictures(architecture.image)
+    return PictureSource.of(_pictures(collection), network, data.crop_scale)
+
+
+def _texts(
+    data: DataConfig,
+    split: str,
+    collection: Collection,
+    architecture: ModelConfig,
+    vocabulary: Vocabulary | None,
+    cache: Path,
+    progress: Progress | None,
+    model: Model | None,
+) -> Source:
+    captions = collection.captions
+    if architecture.text.kind == "bigru":
+        if vocabulary is None:
+            raise DataError("a bi-GRU needs the vocabulary it was trained with; none was found")
+        return WordSource.of(captions, vocabulary, data.drop_words)
+    if architecture.text.trained_blocks:
+        network = model.text_network() if model else load_texts(architecture.text)
+        return TokenSource.of(captions, network, data.drop_words)
+    tokens = cache_texts(
+        load_texts(architecture.text),
+        captions,
+        cache,
+        progress=_named(progress, f"states of {split} captions"),
+    )
+    return StateSource(tokens, data.drop_words)
+
+
+def _pictures(collection: Collection) -> tuple[Path, ...]:
+    if collection.pictures is None:
+        raise DataError(
+            f"{collection.name} comes without pictures, which image.kind convolution reads; "
+            "give data.images, the folder they are in"
+        )
+    return collection.pictures
+
+
+def _named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress(what, done, total)
