@@ -87,7 +87,7 @@ class CachedMaps:
             indices: places in the list that was cached.
             view: one view for all, or one a picture.
             out: a batch that was handed out before and is no longer needed; its memory is used
-                again. Fresh memory costs ten times more than the copying.
+                again. Fresh memory costs several times more than the copying.
         """
         places = _places(indices, len(self), "picture")
         if not self.valid[places].all():
