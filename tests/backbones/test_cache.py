@@ -16,7 +16,7 @@ from diverset.backbones import cache_pictures, cache_texts, open_maps, open_toke
 from diverset.backbones.base import PictureBackbone, TextBackbone
 from diverset.backbones.store import DONE, HEADER, JOURNAL, ROWS, Store
 from diverset.data import Preprocess, RandomResizedCrop, open_picture
-from diverset.errors import DataError, InputError, OptionError
+from diverset.errors import DataError, InputError, OptionError, ShapeError
 from diverset.types import Padded
 
 
@@ -96,6 +96,28 @@ def test_bfloat16_precision_is_close(pictures, tmp_path: Path):
     torch.testing.assert_close(
         cached.maps(range(7)), expected(TinyPicture(), pictures), rtol=3e-2, atol=3e-2
     )
+
+
+def test_memory_of_a_batch_can_be_used_again(pictures, tmp_path: Path):
+    cached = cache_pictures(TinyPicture(), pictures, tmp_path / "c")
+    old = cached.maps([0, 1, 2])
+    found = cached.maps([5, 6], out=old)
+    assert found.data_ptr() == old.data_ptr() and torch.equal(found, cached.maps([5, 6]))
+    with pytest.raises(ShapeError, match="out is torch.float32"):
+        cached.maps([0, 1, 2, 3], out=old)
+
+
+def test_what_is_handed_out_is_not_the_file(pictures, tmp_path: Path):
+    cached = cache_pictures(TinyPicture(), pictures, tmp_path / "c", storage="float32")
+    before = cached.maps([0])
+    cached.maps([0]).zero_()
+    assert torch.equal(cached.maps([0]), before)
+    texts = cache_texts(TinyText(), ["a", "b"], tmp_path / "t", storage="float32")
+    kept = texts[0]
+    texts[0].zero_()
+    assert torch.equal(texts[0], kept)
+    with pytest.raises(InputError, match="empty batch"):
+        texts.padded([])
 
 
 def test_second_call_runs_nothing(pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -57,7 +57,7 @@ def cache_pictures(
             that raising the number later keeps what is there.
         augmentation: how the other views are cropped and flipped.
         seed: of the other views; view, seed and place in the list decide a crop.
-        precision: "bfloat16" computes about three times faster on CPUs that have it; "float32".
+        precision: "bfloat16" computes two to three times faster on CPUs that have it; "float32".
         storage: "float16", "bfloat16" (for values above 65,504) or "float32".
         batch_size: pictures at once, and what is lost by a kill.
         workers: threads that decode pictures ahead.

@@ -27,7 +27,7 @@ from diverset.backbones.store import (
     read_journal,
     read_json,
 )
-from diverset.errors import DataError, OptionError
+from diverset.errors import DataError, InputError, OptionError, ShapeError
 from diverset.types import Padded
 
 
@@ -79,13 +79,15 @@ class CachedMaps:
         return self.shape[0]
 
     def maps(
-        self, indices: ArrayLike, view: ArrayLike = 0
+        self, indices: ArrayLike, view: ArrayLike = 0, out: Tensor | None = None
     ) -> Float[Tensor, "batch channels rows columns"]:
         """The maps of these pictures in float32.
 
         Args:
             indices: places in the list that was cached.
             view: one view for all, or one a picture.
+            out: a batch that was handed out before and is no longer needed; its memory is used
+                again. Fresh memory costs several times more than the copying.
         """
         places = _places(indices, len(self), "picture")
         if not self.valid[places].all():
@@ -97,11 +99,11 @@ class CachedMaps:
         chosen = np.broadcast_to(np.asarray(view, dtype=np.int64), places.shape)
         if chosen.size and not 0 <= chosen.min() <= chosen.max() < self.views:
             raise OptionError(f"view {chosen.max()}; this cache has {self.views}, counted from 0")
-        bits = np.empty((len(places), *self._views[0].shape[1:]), self._views[0].dtype)
-        for number in np.unique(chosen):
-            rows = np.flatnonzero(chosen == number)
-            bits[rows] = self._views[number][places[rows]]
-        return from_bits(bits, self.header["storage"]).permute(0, 3, 1, 2)
+        shape = (len(places), *self._views[0].shape[1:])
+        cells = torch.empty(shape) if out is None else _reused(out, shape)
+        for row, (place, number) in enumerate(zip(places, chosen, strict=True)):
+            cells[row] = from_bits(self._views[number][place], self.header["storage"])
+        return cells.permute(0, 3, 1, 2)
 
 
 class CachedTokens:
@@ -127,13 +129,22 @@ class CachedTokens:
 
     def __getitem__(self, index: int) -> Float[Tensor, "tokens width"]:
         place = int(_places([index], len(self), "text")[0])
-        rows = self._rows[self._offsets[place] : self._offsets[place + 1]]
-        return from_bits(np.array(rows), self.header["storage"])
+        return self._states(place).to(torch.float32, copy=True)
 
     def padded(self, indices: ArrayLike) -> Padded:
         """The states of these texts as a batch in float32."""
         places = _places(indices, len(self), "text")
-        return Padded.of([self[int(place)] for place in places])
+        if not len(places):
+            raise InputError("an empty batch of texts was asked for; give at least one place")
+        lengths = self.lengths[places]
+        values = torch.zeros(len(places), int(lengths.max()), self.width)
+        for row, (place, length) in enumerate(zip(places, lengths, strict=True)):
+            values[row, :length] = self._states(int(place))
+        return Padded.from_lengths(values, torch.from_numpy(lengths))
+
+    def _states(self, place: int) -> Tensor:
+        rows = self._rows[self._offsets[place] : self._offsets[place + 1]]
+        return from_bits(rows, self.header["storage"])
 
 
 def open_maps(
@@ -156,6 +167,16 @@ def open_tokens(folder: str | Path, expected: Mapping[str, Any] | None = None) -
     """Open a finished cache of texts; `expected` as for `open_maps`."""
     check_header(Path(folder), read_json(Path(folder) / HEADER), dict(expected or {}))
     return CachedTokens(Path(folder))
+
+
+def _reused(out: Tensor, shape: tuple[int, ...]) -> Tensor:
+    cells = out.permute(0, 2, 3, 1)[: shape[0]]
+    if tuple(cells.shape) != shape or out.dtype != torch.float32:
+        raise ShapeError(
+            f"out is {out.dtype} {tuple(out.shape)}, too small or of another cache for "
+            f"{shape[0]} maps {shape[1:]}; leave it out, or give what maps() returned before"
+        )
+    return cells
 
 
 def _complete(folder: Path, kind: str) -> dict[str, Any]:

@@ -104,13 +104,17 @@ def to_bits(values: Tensor, storage: str) -> NDArray[Any]:
 
 
 def from_bits(bits: NDArray[Any], storage: str) -> Tensor:
-    """Stored numbers as float32."""
+    """Stored numbers as a tensor that shares their memory; it must only be read."""
     found = torch.from_numpy(bits)
-    return (found.view(torch.bfloat16) if storage == "bfloat16" else found).float()
+    return found.view(torch.bfloat16) if storage == "bfloat16" else found
 
 
-def map_rows(folder: Path, mode: Any = "r") -> np.memmap[Any, Any]:
-    """The array of a folder, mapped into memory and not read."""
+def map_rows(folder: Path, mode: Any = "c") -> np.memmap[Any, Any]:
+    """The array of a folder, mapped into memory and not read.
+
+    By default copy-on-write: torch warns about arrays it may not write to, and this way nobody
+    can change the file.
+    """
     try:
         rows: np.memmap[Any, Any] = np.lib.format.open_memmap(folder / ROWS, mode=mode)
     except (OSError, ValueError) as error:
