@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from diverset.errors import DiversetError
 
@@ -15,7 +16,10 @@ from diverset.errors import DiversetError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; a mistake of the user's ends with a message and status 2."""
     parser = _parser()
-    given = parser.parse_args(arguments)
+    given, rest = parser.parse_known_args(arguments)
+    if rest and not getattr(given, "takes_overrides", False):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    given.overrides = rest
     try:
         status: int = given.run(given)
         return status
@@ -38,6 +42,43 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = _verb(verbs, "demo", "encode, score and print one small worked example", "diverset demo")
     demo.set_defaults(run=_demo)
+
+    train = _verb(
+        verbs,
+        "train",
+        "train a recipe, or go on with a run that was stopped",
+        "diverset train recipes/flickr8k_minilm.yaml --out runs/a --data.root flickr8k\n"
+        "  diverset train recipes/scenes.yaml --out runs/b --train.seed 1 --optim.lr 5e-4",
+    )
+    train.add_argument("recipe", help="a YAML file")
+    train.add_argument("--out", required=True, help="the run's folder")
+    train.add_argument("--cache", help="folder for features of frozen networks")
+    train.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    train.add_argument("--processes", type=int, default=1, help="how many (default: 1)")
+    train.add_argument(
+        "--options", action="store_true", help="list every option of a recipe and leave"
+    )
+    train.set_defaults(run=_train, takes_overrides=True)
+
+    evaluate = _verb(
+        verbs,
+        "evaluate",
+        "recalls of a run, or of several as an ensemble",
+        "diverset evaluate runs/a --data flickr8k --split val\n"
+        "  diverset evaluate runs/a runs/b --similarity chamfer --json both.json",
+    )
+    evaluate.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run")
+    evaluate.add_argument("--data", default="", help="folder of the data, if it has moved")
+    evaluate.add_argument("--split", default="", help="default: the validation split")
+    evaluate.add_argument("--protocol", default="full", help="full or coco_1k (default: full)")
+    evaluate.add_argument("--similarity", default="", help="instead of the model's own")
+    evaluate.add_argument("--alpha", type=float, default=0.0, help="of smooth-Chamfer")
+    evaluate.add_argument("--image-elements", type=int, nargs="+", help="only these, from 0")
+    evaluate.add_argument("--text-elements", type=int, nargs="+", help="only these, from 0")
+    evaluate.add_argument("--cache", help="folder for features of frozen networks")
+    evaluate.add_argument("--device", default="cpu")
+    evaluate.add_argument("--json", help="write the report to this file as well")
+    evaluate.set_defaults(run=_evaluate)
 
     reference = _verb(
         verbs,
@@ -84,6 +125,37 @@ def _demo(given: argparse.Namespace) -> int:
     from diverset.demo import run
 
     run()
+    return 0
+
+
+def _train(given: argparse.Namespace) -> int:
+    from diverset.training.command import default_cache, parse_recipe, train
+
+    overrides = ["--help"] if given.options else given.overrides
+    recipe = parse_recipe(given.recipe, overrides)
+    cache = Path(given.cache) if given.cache else default_cache()
+    train(recipe, Path(given.out), cache, given.device, given.processes)
+    return 0
+
+
+def _evaluate(given: argparse.Namespace) -> int:
+    from diverset.training.command import default_cache, evaluate
+
+    report = evaluate(
+        given.runs,
+        root=given.data,
+        split=given.split,
+        protocol=given.protocol,
+        similarity=given.similarity,
+        alpha=given.alpha,
+        image_elements=given.image_elements,
+        text_elements=given.text_elements,
+        cache=Path(given.cache) if given.cache else default_cache(),
+        device=given.device,
+    )
+    print(report)
+    if given.json:
+        Path(given.json).write_text(report.to_json() + "\n", encoding="utf-8")
     return 0
 
 

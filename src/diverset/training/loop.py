@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from diverset.errors import DiversetError
 from diverset.evaluation import evaluate_sets
@@ -89,8 +90,11 @@ class _Run:
         self.weights = [parameter for _, parameter in named]
         self.average = Average(model, recipe.train.average) if recipe.train.average else None
         optimizer = make_optimizer(named, recipe.optim)
-        self.model: Any
-        self.model, self.optimizer = fabric.setup(model, optimizer)
+        fabric.to_device(model)
+        # Wrapped here, not by Fabric, whose wrapper does not pass frozen dataclasses through.
+        several = fabric.world_size > 1
+        self.model: nn.Module = DistributedDataParallel(model) if several else model
+        self.optimizer: Any = fabric.setup_optimizers(optimizer)
         self._restore()
         self.log = JsonLog(folder / LOG, self.at.step) if fabric.is_global_zero else None
         self.board = _board(folder) if fabric.is_global_zero else None
