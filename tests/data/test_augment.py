@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from diverset.data import drop_cells, drop_inputs, drop_regions, drop_words
 from diverset.errors import OptionError
 from diverset.features import ConvolutionalFeatures
-from diverset.types import Padded
+from diverset.types import Maps, Padded
 
 WORDS = range(4, 1000)
 
@@ -41,7 +41,9 @@ def test_dropped_cells_do_not_reach_the_pooled_feature():
     maps = torch.randn(2, 4, 3, 3)
     mask = drop_cells(2, 3, 3, rng(), keep=0.5)
     changed = maps.flatten(2).masked_fill(~mask[:, None], 99.0).view_as(maps)
-    torch.testing.assert_close(features(maps, mask).pooled, features(changed, mask).pooled)
+    torch.testing.assert_close(
+        features(Maps(maps, mask)).pooled, features(Maps(changed, mask)).pooled
+    )
 
 
 def test_shares_of_what_becomes_of_words():

@@ -8,7 +8,6 @@ epoch is chosen by the validation RSUM and by nothing else.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -149,6 +148,9 @@ class _Run:
     def _step(self, batch: Batch) -> dict[str, Tensor]:
         with self.fabric.autocast():
             images, texts = self.model(batch.images, batch.texts)
+        for side, sets in (("image sets", images), ("text sets", texts)):
+            if not sets.elements.isfinite().all():
+                self._stop_not_finite([side])
         owners = gather_owners(batch.owners, len(images.elements))
         images, texts = gather_sets(images), gather_sets(texts)
         parts: dict[str, Tensor]
@@ -156,7 +158,7 @@ class _Run:
             parts = self.objective(self.plain, images, texts, owners, self.at.epoch)
         loss = torch.stack(list(parts.values())).sum()
         if not loss.isfinite():
-            self._stop_not_finite(parts)
+            self._stop_not_finite([n for n, one in parts.items() if not one.isfinite()])
         self.optimizer.zero_grad()
         self.fabric.backward(loss)
         if self.recipe.optim.clip:
@@ -167,10 +169,9 @@ class _Run:
             self.average.update(self.plain)
         return parts | {"loss": loss.detach()}
 
-    def _stop_not_finite(self, parts: dict[str, Tensor]) -> None:
-        wrong = [name for name, part in parts.items() if not math.isfinite(float(part))]
+    def _stop_not_finite(self, wrong: list[str]) -> None:
         raise NotFiniteError(
-            f"the loss became {'/'.join(wrong)} = NaN or infinite in epoch {self.at.epoch}, step "
+            f"{', '.join(wrong)} became NaN or infinite in epoch {self.at.epoch + 1}, step "
             f"{self.at.step}; the last good checkpoint is in {self.folder / 'checkpoints'}. Lower "
             "optim.lr, or train with precision 32-true"
         )
