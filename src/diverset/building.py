@@ -21,7 +21,7 @@ from diverset.features import (
     RegionFeatures,
     TransformerFeatures,
 )
-from diverset.sets import GaussianSets, PieNet, PooledSet, SlotSets, TransformerSets
+from diverset.sets import GaussianSets, LocalSets, PieNet, PooledSet, SlotSets, TransformerSets
 
 
 class TrainedBackbones(NamedTuple):
@@ -122,4 +122,6 @@ def set_module(dim: int, input_width: int, chosen: SetConfig) -> nn.Module:
             return PieNet(dim, input_width, size, dropout)
         case "gaussian":
             return GaussianSets(dim, input_width, size, dropout)
+        case "local":
+            return LocalSets(dim, input_width)
     return PooledSet()

@@ -40,7 +40,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(run=_version_or_help(parser), verb="")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
 
-    demo = _verb(verbs, "demo", "encode, score and print one small worked example", "diverset demo")
+    demo = _verb(
+        verbs,
+        "demo",
+        "draw pictures, train sets and one vector on them, compare, and write a report",
+        "diverset demo\n  diverset demo --out my-demo --epochs 3 --pictures 500",
+    )
+    demo.add_argument("--out", default="runs/demo", help="folder (default: runs/demo)")
+    demo.add_argument("--seed", type=int, default=0)
+    demo.add_argument("--epochs", type=int, default=0, help="fewer for a quick look")
+    demo.add_argument("--pictures", type=int, default=2000, help="to train on (default: 2000)")
     demo.set_defaults(run=_demo)
 
     train = _verb(
@@ -124,7 +133,7 @@ def _version_or_help(parser: argparse.ArgumentParser):  # type: ignore[no-untype
 def _demo(given: argparse.Namespace) -> int:
     from diverset.demo import run
 
-    run()
+    run(Path(given.out), given.seed, given.epochs, given.pictures)
     return 0
 
 

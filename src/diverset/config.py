@@ -14,8 +14,8 @@ from diverset.errors import OptionError, check_choice
 
 IMAGE_KINDS = ("regions", "convolution")
 TEXT_KINDS = ("bigru", "transformer")
-SET_KINDS = ("slots", "pie_net", "transformer", "pooled", "gaussian")
-SIMILARITY_KINDS = ("smooth_chamfer", "chamfer", "mil", "match_probability")
+SET_KINDS = ("slots", "pie_net", "transformer", "pooled", "gaussian", "local")
+SIMILARITY_KINDS = ("smooth_chamfer", "chamfer", "mil", "match_probability", "scan")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class SetConfig:
     """How features become a set of embeddings."""
 
     kind: str = "slots"
-    """"slots" (the paper), "pie_net" (PVSE), "transformer", "pooled" (K = 1), "gaussian" (PCME)."""
+    """"slots" (the paper), "pie_net" (PVSE), "transformer", "pooled" (K = 1), "gaussian" (PCME),
+    "local" (SCAN: all local features)."""
     size: int = 4
     """Number K of elements."""
     iterations: int = 4
@@ -116,6 +117,14 @@ class SimilarityConfig:
     kind: str = "smooth_chamfer"
     alpha: float = 16.0
     """Scaling of smooth-Chamfer."""
+    direction: str = "t2i"
+    """scan: which side attends to the other, "t2i" or "i2t"."""
+    attention: float = 9.0
+    """scan: lambda 1 (9 for t2i, 4 for i2t)."""
+    sharpness: float = 6.0
+    """scan: lambda 2 (Flickr30K: 6 and 5, COCO: 20)."""
+    pooling: str = "lse"
+    """scan: "lse" or "mean"."""
 
     def __post_init__(self) -> None:
         check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)

@@ -1,85 +1,118 @@
-"""A worked example of the method, small enough to follow by eye.
+"""`diverset demo`: the whole way in a few minutes, on pictures that it draws itself.
 
-Six made-up pictures of two things each, six captions of one thing each. A model is trained on
-them for a few seconds, and then shows which element of a picture answers which caption.
+Every picture holds four separate situations and every caption tells of one of them, so a single
+vector has to stand for four meanings at once. The paper's model (sets of four) and its control
+(one vector, K = 1) are trained under one recipe, compared on pictures neither has seen, and the
+report shows what each slot looked at.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import time
+from dataclasses import replace
+from pathlib import Path
 
-from diverset.config import ImageConfig, ModelConfig, SetConfig, SimilarityConfig, TextConfig
-from diverset.data.vocabulary import Vocabulary
-from diverset.losses import diversity, mmd, triplet
-from diverset.model import Model
-from diverset.types import Padded
+from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.data.scenes import ScenesOptions, write_scenes
+from diverset.demo_report import write_report
+from diverset.evaluation import Report
+from diverset.training.bars import Bars
+from diverset.training.command import evaluate, open_run, train
+from diverset.training.opening import open_split
+from diverset.training.settings import DataConfig, LossConfig, OptimConfig, Recipe, TrainConfig
 
-THINGS = ("a dog", "a cat", "a red boat", "a tall tree", "two birds", "a snowy hill")
-PICTURES = ((0, 2), (1, 3), (4, 5), (0, 3), (1, 5), (2, 4))
-STEPS = 150
+SCENES = ScenesOptions(size=64, variety="medium")
+TRAIN, VAL, TEST = 2000, 200, 500
 
 
-def run() -> None:
-    """Train, score and explain; prints to standard output."""
-    torch.manual_seed(0)
-    vocabulary = Vocabulary.build(THINGS, min_count=1)
-    small = SetConfig(size=2, iterations=3, inner_width=64)
-    model = Model(
-        ModelConfig(
-            dim=32,
-            image=ImageConfig(input_width=24),
-            text=TextConfig(input_width=16),
-            image_set=small,
-            text_set=small,
-            similarity=SimilarityConfig(alpha=16.0),
+def scenes_recipe() -> Recipe:
+    """The recipe of recipes/scenes.yaml, here because an installed package has no such folder."""
+    sets = SetConfig(size=4, inner_width=128, dropout=0.0)
+    return Recipe(
+        about="scenes: pictures drawn from a seed, small CNN and bi-GRU from scratch, sets of 4",
+        model=ModelConfig(
+            dim=128,
+            image=ImageConfig(
+                kind="convolution",
+                backbone="small_cnn",
+                backbone_size=64,
+                trained_blocks=-1,
+                input_width=256,
+                dropout=0.0,
+            ),
+            text=TextConfig(kind="bigru", input_width=128, dropout=0.0),
+            image_set=sets,
+            text_set=sets,
         ),
-        vocabulary,
+        data=DataConfig(
+            format="karpathy", file="dataset_scenes.json", images="images", min_count=1
+        ),
+        loss=LossConfig(kind="contrastive", temperature=0.05),
+        optim=OptimConfig(lr=2e-3, image_backbone_scale=1.0, warmup_steps=50),
+        train=TrainConfig(epochs=12, batch_size=32),
     )
-    looks = torch.randn(len(THINGS), 24)  # what a detector would see of each thing
-    print(f"{len(PICTURES)} pictures with two things each; training {STEPS} steps ...")
-    _train(model, vocabulary, looks)
-
-    pictures = [_regions(looks, things) for things in PICTURES]
-    images, texts = model.encode_images(pictures), model.encode_texts(THINGS)
-    print(f"image sets {tuple(images.shape)}, text sets {tuple(texts.shape)}: (items, K, D)\n")
-    scores = model.similarity(images, texts)
-    names = [" + ".join(THINGS[thing] for thing in things) for things in PICTURES]
-    for place, thing in enumerate(THINGS):
-        order = scores[:, place].argsort(descending=True)[:2].tolist()
-        found = "; ".join(f"{names[i]} ({scores[i, place]:.2f})" for i in order)
-        print(f"{thing:14} -> {found}")
-    print("\nwhy: which element of 'a dog + a red boat' answers which words (cosine)")
-    cosines = images[0] @ texts.transpose(1, 2)
-    for place in PICTURES[0]:
-        best = cosines[place].amax(dim=1)
-        told = ", ".join(f"element {k + 1}: {value:.2f}" for k, value in enumerate(best.tolist()))
-        print(f"{THINGS[place]:14} -> {told}")
 
 
-def _regions(looks: Tensor, things: tuple[int, ...]) -> Tensor:
-    """Three noisy regions a thing."""
-    seen = looks[list(things)].repeat_interleave(3, dim=0)
-    return seen + 0.3 * torch.randn_like(seen)
+def single_vector(recipe: Recipe) -> Recipe:
+    """The control: everything the same but K = 1."""
+    model = recipe.model
+    model = replace(
+        model,
+        image_set=replace(model.image_set, size=1),
+        text_set=replace(model.text_set, size=1),
+    )
+    return replace(recipe, about=f"{recipe.about} (control: K = 1)", model=model)
 
 
-def _train(model: Model, vocabulary: Vocabulary, looks: Tensor) -> None:
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    captions = [torch.tensor(vocabulary.encode(thing)) for thing in THINGS]
-    model.train()
-    for step in range(STEPS):
-        # Three pictures a batch without a thing in common, so that no caption fits two of them.
-        rows = (0, 1, 2) if step % 2 else (3, 4, 5)
-        batch = [PICTURES[row] for row in rows]
-        words = Padded.of([captions[thing] for things in batch for thing in things])
-        images, texts = model(Padded.of([_regions(looks, things) for things in batch]), words)
-        owners = torch.arange(len(batch)).repeat_interleave(2)
-        negatives = "mean" if step < STEPS // 3 else "hardest"
-        scores = model.score(images.elements, texts.elements)
-        loss = triplet(scores, owners, margin=0.2, negatives=negatives).total
-        loss = loss + 0.01 * mmd(images.elements, texts.elements)
-        loss = loss + 0.01 * (diversity(images.slots) + diversity(texts.slots))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    model.eval()
+def run(folder: Path, seed: int = 0, epochs: int = 0, pictures: int = TRAIN) -> dict[str, Report]:
+    """Draw, train, compare and write the report; what is there already is not done again."""
+    started = time.monotonic()
+    data = folder / "scenes"
+    with Bars() as bars:
+        write_scenes(
+            data,
+            train=pictures,
+            val=VAL,
+            test=TEST,
+            options=SCENES,
+            progress=lambda done, total: bars.show("drawing pictures", done, total),
+        )
+    sets = scenes_recipe()
+    sets = replace(
+        sets,
+        data=replace(sets.data, root=str(data)),
+        train=replace(sets.train, seed=seed, epochs=epochs or sets.train.epochs),
+    )
+    recipes = {"sets of 4": sets, "one vector": single_vector(sets)}
+    reports: dict[str, Report] = {}
+    for name, recipe in recipes.items():
+        out = folder / name.replace(" ", "-")
+        print(f"training: {name}", flush=True)
+        train(recipe, out, folder / "cache", "cpu")
+        reports[name] = evaluate([str(out)], split="test", cache=folder / "cache")
+    print(f"\n{table(reports)}\n")
+    page = _report(folder, sets, reports)
+    print(f"report: {page}  ({(time.monotonic() - started) / 60:.1f} minutes)")
+    return reports
+
+
+def table(reports: dict[str, Report]) -> str:
+    """The comparison as plain text."""
+    head = f"{'test, percent':14} {'i2t R@1':>8} {'R@5':>6} {'R@10':>6} {'t2i R@1':>8} {'R@5':>6}"
+    lines = [f"{head} {'R@10':>6} {'RSUM':>7}"]
+    for name, report in reports.items():
+        to_text, to_image = report.image_to_text, report.text_to_image
+        numbers = [to_text.r1, to_text.r5, to_text.r10, to_image.r1, to_image.r5, to_image.r10]
+        cells = "".join(
+            f" {value:{width}.1f}" for value, width in zip(numbers, (8, 6, 6, 8, 6, 6), strict=True)
+        )
+        lines.append(f"{name:14}{cells} {report.rsum:7.1f}")
+    return "\n".join(lines)
+
+
+def _report(folder: Path, recipe: Recipe, reports: dict[str, Report]) -> Path:
+    model, data = open_run(str(folder / "sets-of-4"))
+    split = open_split(
+        data, "test", model.architecture, model.vocabulary, folder / "cache", model=model
+    )
+    return write_report(folder / "report.html", model, split, table(reports))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from PIL.Image import Image
 from torch import Tensor
+from torch.nn import functional as F
 
 from diverset.data.images import open_picture
 from diverset.errors import InputError, OptionError, ShapeError
@@ -88,3 +89,9 @@ def lengths_of_ids(ids: Tensor) -> Tensor:
     """Up to the last word that is not padding (id 0)."""
     places = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
     return ((ids != 0) * places).amax(dim=-1)
+
+
+def join_sets(batches: list[Tensor]) -> Tensor:
+    """Sets of several batches as one tensor; local sets differ in size and get zero rows."""
+    largest = max(one.shape[1] for one in batches)
+    return torch.cat([F.pad(one, (0, 0, 0, largest - one.shape[1])) for one in batches])

@@ -26,6 +26,7 @@ from diverset.building import (
     trained_backbones,
 )
 from diverset.config import ModelConfig
+from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError
 from diverset.inputs import (
@@ -33,6 +34,7 @@ from diverset.inputs import (
     batches,
     check_finite,
     is_picture,
+    join_sets,
     lengths_of_ids,
     opened,
 )
@@ -119,6 +121,8 @@ class Model(nn.Module):
         if self.match_probability is not None:
             scores: Tensor = self.match_probability(images, texts)
             return scores
+        if self.architecture.similarity.kind == "scan":
+            return scan(images, texts, **self._options())
         return SIMILARITIES[self.architecture.similarity.kind](images, texts, **self._options())
 
     def similarity(
@@ -131,8 +135,10 @@ class Model(nn.Module):
 
         `limits` are those of `diverset.similarity.similarity_matrix`: max_memory, device.
         """
-        kind: str | Similarity = self.match_probability or self.architecture.similarity.kind
-        return similarity_matrix(images, texts, kind, **limits, **self._options())
+        kind = self.architecture.similarity.kind
+        own: str | Similarity = kind if kind in SIMILARITIES else self.score
+        options = self._options() if kind in SIMILARITIES else {}
+        return similarity_matrix(images, texts, own, **limits, **options)
 
     def encode_images(
         self,
@@ -255,7 +261,7 @@ class Model(nn.Module):
                 pixels = torch.stack(some).to(self.device)
                 inputs = pixels if trained else network(pixels)
                 found.append(self._encode(self.image_encoder, inputs, batch_size))
-        return torch.cat(found)
+        return join_sets(found)
 
     def _encode_with_network(self, texts: Sequence[str], batch_size: int) -> Tensor:
         network = self.text_network()
@@ -266,10 +272,13 @@ class Model(nn.Module):
                 tokens = network.tokenize(texts[start : start + batch_size]).to(self.device)
                 inputs = tokens if trained else network(tokens)
                 found.append(self._encode(self.text_encoder, inputs, batch_size))
-        return torch.cat(found)
+        return join_sets(found)
 
     def _options(self) -> dict[str, Any]:
         similarity = self.architecture.similarity
+        if similarity.kind == "scan":
+            names = ("direction", "attention", "sharpness", "pooling")
+            return {name: getattr(similarity, name) for name in names}
         return {"alpha": similarity.alpha} if similarity.kind == "smooth_chamfer" else {}
 
     def _word_ids(self, texts: Sequence[Any]) -> list[Tensor]:
@@ -291,4 +300,4 @@ class Model(nn.Module):
             ]
         finally:
             self.train(was_training)
-        return torch.cat(found)
+        return join_sets(found)

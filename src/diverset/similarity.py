@@ -196,7 +196,8 @@ def similarity_blocks(
         device: where to compute and where the scores are.
         options: passed on to the similarity.
     """
-    check_sets(images, texts)
+    if isinstance(similarity, str):
+        check_sets(images, texts)  # a function checks its own inputs
     device = torch.device(device) if device is not None else images.device
     rows, columns = block or block_shape(images, texts, max_memory, device)
     prepare, score = _block_scorer(similarity, options)

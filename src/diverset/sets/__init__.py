@@ -4,6 +4,7 @@ A set module takes `Features` and returns `EmbeddingSets`; `with_attention=True`
 """
 
 from diverset.sets.gaussian import GaussianSets
+from diverset.sets.local import LocalSets
 from diverset.sets.pie_net import PieNet
 from diverset.sets.pooled import PooledSet
 from diverset.sets.slots import SlotSets
@@ -11,6 +12,7 @@ from diverset.sets.transformer import TransformerSets
 
 __all__ = [
     "GaussianSets",
+    "LocalSets",
     "PieNet",
     "PooledSet",
     "SlotSets",

@@ -136,7 +136,14 @@ def evaluate(
         return evaluate_ensemble(members, owners, protocol, extras=extras)
     only = members[0]
     return evaluate_sets(
-        only.images, only.texts, owners, only.similarity, protocol, extras=extras, **only.options
+        only.images,
+        only.texts,
+        owners,
+        only.similarity,
+        protocol,
+        health=model.architecture.image_set.kind != "local",
+        extras=extras,
+        **only.options,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from diverset.inputs import join_sets
 from diverset.model import Encoder, Model
 from diverset.training.opening import Opened
 from diverset.training.sources import Source
@@ -54,4 +55,4 @@ def _encode(
         places = np.arange(start, min(start + batch_size, len(source)))
         found.append(encoder(source.batch(places).to(device)).elements.float().cpu())
         report(len(places))
-    return torch.cat(found)
+    return join_sets(found)

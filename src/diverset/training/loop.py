@@ -184,7 +184,7 @@ class _Run:
             self.average.swap(self.plain)
         images, texts = encode_split(self.plain, self.val)
         report = evaluate_sets(
-            images, texts, self.val.collection.owners, self.plain.score, health=True
+            images, texts, self.val.collection.owners, self.plain.score, health=self._has_sets()
         )
         found = report.to_dict()
         self.at.history.append({"epoch": self.at.epoch, "rsum": report.rsum})
@@ -204,6 +204,10 @@ class _Run:
                 self.recipe.train.epochs,
             )
         self.fabric.barrier()
+
+    def _has_sets(self) -> bool:
+        """Whether images have sets of one size, whose health can be measured."""
+        return self.recipe.model.image_set.kind != "local"
 
     def _set_mode(self) -> None:
         """Training mode, except for what is frozen or keeps its statistics."""
