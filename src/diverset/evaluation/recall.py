@@ -2,7 +2,8 @@
 
 The rank of a match is 1 + the number of foreign items that score as high or higher: a tie with a
 foreign item counts against the model, so that a model whose embeddings have all collapsed into
-one gets the worst rank everywhere and not the best. An image may have any number of captions, in
+one gets the worst rank everywhere and not the best. Items with identical sets tie, even where
+rounding tells their scores apart. An image may have any number of captions, in
 any order; its rank is that of its best caption, and its other captions are not foreign to it.
 
 Scores are met block by block: first the blocks that hold matching pairs, for the scores of the
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diverset.errors import InputError
+from diverset.evaluation.duplicates import Twins
 from diverset.evaluation.members import Member, Owners, Walk, check_members, check_owners
 from diverset.similarity import MAX_MEMORY, Similarity
 
@@ -141,6 +143,8 @@ def ensemble_ranks(
     best = torch.full((count,), -torch.inf, dtype=own.dtype, device=own.device)
     best.scatter_reduce_(0, by_image.to(own.device), own, "amax")
 
+    twins = Twins(members, walk.order, by_image, own, best)
+
     above_text = torch.zeros(len(order), dtype=torch.int64, device=own.device)
     above_image = torch.zeros(count, dtype=torch.int64, device=own.device)
     done = {(rows.start, columns.start) for rows, columns, _ in kept}
@@ -148,6 +152,7 @@ def ensemble_ranks(
     for rows, columns, scores in chain(kept, others):
         # "less" rather than "at least": a score that is not a number counts against as well
         for_text, for_image = scores < own[columns], scores < best[rows, None]
+        twins.spoil(for_text, for_image, rows, columns, scores)
         matches = _matches(by_image, rows, columns)
         for_text[matches] = for_image[matches] = True  # not foreign
         above_text[columns] += len(scores) - _count(for_text, dim=0)
