@@ -221,7 +221,7 @@ def block_shape(
     """
     if max_memory < 2**20:
         raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
-    budget = min(max_memory, 112 * 2**20) if torch.device(device).type == "cpu" else max_memory
+    budget = min(max_memory, 224 * 2**20) if torch.device(device).type == "cpu" else max_memory
     # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
     pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
     text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
@@ -279,21 +279,32 @@ def _by_slot(texts: Tensor) -> _BySlot:
     return _BySlot(texts.transpose(0, 1).reshape(-1, texts.shape[2]), texts.shape[1])
 
 
-def _cosines(images: Tensor, texts: Tensor | _BySlot) -> Cosines:
+def _cosines(images: Tensor, texts: Tensor | _BySlot, out: Tensor | None = None) -> Cosines:
     """All pairs of elements by one matrix product, texts innermost so that reductions vectorise."""
     by_slot = texts if isinstance(texts, _BySlot) else _by_slot(texts)
     count, slots, dim = images.shape
-    product = images.reshape(count * slots, dim) @ by_slot.elements.T
+    product = torch.mm(images.reshape(count * slots, dim), by_slot.elements.T, out=out)
     product = product.to(torch.promote_types(product.dtype, torch.float32))
     return product.view(count, slots, by_slot.slots, len(by_slot.elements) // by_slot.slots)
 
 
 def _block_scorer(
-    similarity: str | Similarity, options: dict[str, float]
+    similarity: str | Similarity, options: dict[str, Any]
 ) -> tuple[Callable[[Tensor], Any], Callable[[Tensor, Any], Tensor]]:
     """What is done once to a block of texts, and what scores images against the outcome."""
     if not isinstance(similarity, str):
         return lambda texts: texts, lambda images, texts: similarity(images, texts, **options)
     check_choice("similarity", similarity, _REDUCTIONS)
     reduction = _REDUCTIONS[similarity]
-    return _by_slot, lambda images, texts: reduction(_cosines(images, texts), **options)
+    room = torch.empty(0)
+
+    def score(images: Tensor, texts: _BySlot) -> Tensor:
+        # The same memory for every product: fresh pages cost as much as the reduction.
+        nonlocal room
+        shape = (images.shape[0] * images.shape[1], len(texts.elements))
+        if room.numel() < shape[0] * shape[1]:
+            room = images.new_empty(shape[0] * shape[1])
+        out = room[: shape[0] * shape[1]].view(shape)
+        return reduction(_cosines(images, texts, out), **options)
+
+    return _by_slot, score
