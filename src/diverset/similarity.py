@@ -230,12 +230,12 @@ def block_shape(
 ) -> tuple[int, int]:
     """How many images and texts to score at once, within the memory bound.
 
-    On a CPU a block of cosines should also stay in the cache between the product and its
-    reduction: that is worth more than larger products.
+    On a CPU a block should be small enough to be still in the cache when it is reduced, and large
+    enough that threads seldom wait for each other, which costs most where cores are shared.
     """
     if max_memory < 2**20:
         raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
-    budget = min(max_memory, 32 * 2**20) if torch.device(device).type == "cpu" else max_memory
+    budget = min(max_memory, 224 * 2**20) if torch.device(device).type == "cpu" else max_memory
     # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
     pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
     text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
@@ -325,7 +325,7 @@ def _cosines(images: Tensor, texts: Tensor | _BySlot, buffers: _Buffers | None =
 
 
 def _block_scorer(
-    similarity: str | Similarity, options: dict[str, float]
+    similarity: str | Similarity, options: dict[str, Any]
 ) -> tuple[Callable[[Tensor], Any], Callable[[Tensor, Any], Tensor]]:
     """What is done once to a block of texts, and what scores images against the outcome."""
     if not isinstance(similarity, str):

@@ -2,17 +2,19 @@
 
 The rank of a match is 1 + the number of foreign items that score as high or higher: a tie with a
 foreign item counts against the model, so that a model whose embeddings have all collapsed into
-one gets the worst rank everywhere and not the best. An image may have any number of captions, in
+one gets the worst rank everywhere and not the best. Items with identical sets tie, even where
+rounding tells their scores apart. An image may have any number of captions, in
 any order; its rank is that of its best caption, and its other captions are not foreign to it.
 
-Two passes: the first meets only the blocks that hold matching pairs and keeps their scores, the
-second meets all blocks and counts. This module does not know folds, datasets or reports.
+Scores are met block by block: first the blocks that hold matching pairs, for the scores of the
+matches, then all blocks, for counting. This module does not know folds, datasets or reports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diverset.errors import InputError
+from diverset.evaluation.duplicates import Twins
 from diverset.evaluation.members import Member, Owners, Walk, check_members, check_owners
 from diverset.similarity import MAX_MEMORY, Similarity
 
 LEVELS = (1, 5, 10)
+Block = tuple[slice, slice, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,16 +138,21 @@ def ensemble_ranks(
     def holds_matches(rows: slice, columns: slice) -> bool:
         return bool(starts[rows.start] < columns.stop and columns.start < starts[rows.stop])
 
-    own = _own_scores(walk.blocks(holds_matches), by_image)
+    own, kept = _own_scores(walk.blocks(holds_matches), by_image, max_memory // 4)
     _check_scores(own, order)
     best = torch.full((count,), -torch.inf, dtype=own.dtype, device=own.device)
     best.scatter_reduce_(0, by_image.to(own.device), own, "amax")
 
+    twins = Twins(members, walk.order, by_image, own, best)
+
     above_text = torch.zeros(len(order), dtype=torch.int64, device=own.device)
     above_image = torch.zeros(count, dtype=torch.int64, device=own.device)
-    for rows, columns, scores in walk.blocks():
+    done = {(rows.start, columns.start) for rows, columns, _ in kept}
+    others = walk.blocks(lambda rows, columns: (rows.start, columns.start) not in done)
+    for rows, columns, scores in chain(kept, others):
         # "less" rather than "at least": a score that is not a number counts against as well
         for_text, for_image = scores < own[columns], scores < best[rows, None]
+        twins.spoil(for_text, for_image, rows, columns, scores)
         matches = _matches(by_image, rows, columns)
         for_text[matches] = for_image[matches] = True  # not foreign
         above_text[columns] += len(scores) - _count(for_text, dim=0)
@@ -155,18 +164,23 @@ def ensemble_ranks(
 
 
 def _own_scores(
-    blocks: Iterator[tuple[slice, slice, Tensor]], by_image: Int[Tensor, " texts"]
-) -> Float[Tensor, " texts"]:
-    """The score of every text with its own image, from the very blocks that are counted later."""
-    own: Tensor | None = None
+    blocks: Iterator[Block], by_image: Int[Tensor, " texts"], room: int
+) -> tuple[Float[Tensor, " texts"], list[Block]]:
+    """The score of every text with its own image, and as many of the blocks as there is room for.
+
+    They are counted later; those that are not kept are computed once more, to the same bits.
+    """
+    own = torch.empty(0)
+    kept = []
     for rows, columns, scores in blocks:
-        if own is None:
+        if not len(own):
             own = torch.full((len(by_image),), torch.nan, dtype=scores.dtype, device=scores.device)
         down, across = _matches(by_image, rows, columns)
         own[columns][across] = scores[down, across]
-    if own is None:
-        raise InputError("there are no pairs that match; evaluation needs images and texts")
-    return own
+        room -= scores.nbytes
+        if room >= 0:
+            kept.append((rows, columns, scores))
+    return own, kept
 
 
 def _matches(by_image: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:

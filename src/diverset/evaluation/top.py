@@ -1,6 +1,6 @@
 """The first few items of every ranking, both ways, in memory that does not grow with its length.
 
-Items that score alike stand in the order of the collection, as a stable sort would leave them.
+Items with equal scores stand in the order of the collection, as a stable sort would leave them.
 This module does not know which items are right.
 """
 
