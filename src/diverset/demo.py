@@ -21,7 +21,7 @@ from diverset.training.command import evaluate, open_run, train
 from diverset.training.opening import open_split
 from diverset.training.settings import DataConfig, LossConfig, OptimConfig, Recipe, TrainConfig
 
-SCENES = ScenesOptions(size=64, variety="medium")
+SCENES = ScenesOptions(size=96, variety="medium")
 TRAIN, VAL, TEST = 2000, 200, 500
 
 
@@ -49,7 +49,7 @@ def scenes_recipe() -> Recipe:
         ),
         loss=LossConfig(kind="contrastive", temperature=0.05),
         optim=OptimConfig(lr=2e-3, image_backbone_scale=1.0, warmup_steps=50),
-        train=TrainConfig(epochs=12, batch_size=32),
+        train=TrainConfig(epochs=10, batch_size=32),
     )
 
 

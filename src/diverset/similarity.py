@@ -235,7 +235,7 @@ def block_shape(
     """
     if max_memory < 2**20:
         raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
-    budget = min(max_memory, 224 * 2**20) if torch.device(device).type == "cpu" else max_memory
+    budget = min(max_memory, 64 * 2**20) if torch.device(device).type == "cpu" else max_memory
     # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
     pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
     text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
