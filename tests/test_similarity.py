@@ -13,6 +13,7 @@ from diverset.similarity import (
     MatchProbability,
     chamfer,
     mil,
+    similarity_blocks,
     similarity_matrix,
     smooth_chamfer,
 )
@@ -163,6 +164,38 @@ def test_blocks_are_really_blocks(monkeypatch):
     assert len(calls) > 10
     assert all(12 * 16 * a * b <= 2**20 for a, b in calls)
     torch.testing.assert_close(scores, mil(images, texts))
+
+
+def test_chosen_blocks_are_scored_and_nothing_else():
+    """Texts in another order, one block left out, and the same bits in a second pass."""
+    images, texts = random_sets(20, 4, 8), random_sets(30, 4, 8, seed=1)
+    order = torch.randperm(30)
+    whole = smooth_chamfer(images, texts)[:, order]
+
+    def walk():
+        return similarity_blocks(
+            images,
+            texts,
+            block=(8, 16),
+            order=order,
+            wanted=lambda rows, columns: (rows.start, columns.start) != (8, 16),
+        )
+
+    seen = torch.zeros(20, 30)
+    for (rows, columns, scores), (*_, again) in zip(walk(), walk(), strict=True):
+        torch.testing.assert_close(scores, whole[rows, columns], atol=2e-7, rtol=0)
+        assert torch.equal(scores, again)
+        seen[rows, columns] += 1
+    assert seen.sum() == 20 * 30 - 8 * 14 and seen[8:16, 16:].sum() == 0
+
+
+def test_blocks_do_not_share_their_memory():
+    images, texts = random_sets(20, 4, 8), random_sets(30, 4, 8, seed=1)
+    for name in SIMILARITIES:
+        kept = list(similarity_blocks(images, texts, name, block=(7, 9)))
+        for rows, columns, scores in kept:
+            expected = SIMILARITIES[name](images[rows], texts[columns])
+            torch.testing.assert_close(scores, expected, atol=2e-7, rtol=0)
 
 
 def test_any_function_of_two_batches_works_in_blocks():
