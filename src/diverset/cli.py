@@ -84,6 +84,8 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--alpha", type=float, default=0.0, help="of smooth-Chamfer")
     evaluate.add_argument("--image-elements", type=int, nargs="+", help="only these, from 0")
     evaluate.add_argument("--text-elements", type=int, nargs="+", help="only these, from 0")
+    evaluate.add_argument("--eccv", action="store_true", help="ECCV Caption too (COCO test)")
+    evaluate.add_argument("--cxc", default="", help="CxC too, from this folder of annotations")
     evaluate.add_argument("--cache", help="folder for features of frozen networks")
     evaluate.add_argument("--device", default="cpu")
     evaluate.add_argument("--json", help="write the report to this file as well")
@@ -138,7 +140,8 @@ def _demo(given: argparse.Namespace) -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
-    from diverset.training.command import default_cache, parse_recipe, train
+    from diverset.training.command import parse_recipe, train
+    from diverset.training.evaluating import default_cache
 
     overrides = ["--help"] if given.options else given.overrides
     recipe = parse_recipe(given.recipe, overrides)
@@ -148,10 +151,9 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
-    from diverset.training.command import default_cache, evaluate
+    from diverset.training.evaluating import Asked, default_cache, evaluate
 
-    report = evaluate(
-        given.runs,
+    asked = Asked(
         root=given.data,
         split=given.split,
         protocol=given.protocol,
@@ -159,9 +161,11 @@ def _evaluate(given: argparse.Namespace) -> int:
         alpha=given.alpha,
         image_elements=given.image_elements,
         text_elements=given.text_elements,
-        cache=Path(given.cache) if given.cache else default_cache(),
-        device=given.device,
+        eccv=given.eccv,
+        cxc=given.cxc,
     )
+    cache = Path(given.cache) if given.cache else default_cache()
+    report = evaluate(given.runs, asked, cache=cache, device=given.device)
     print(report)
     if given.json:
         Path(given.json).write_text(report.to_json() + "\n", encoding="utf-8")

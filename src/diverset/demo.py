@@ -17,7 +17,8 @@ from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.demo_report import write_report
 from diverset.evaluation import Report
 from diverset.training.bars import Bars
-from diverset.training.command import evaluate, open_run, train
+from diverset.training.command import train
+from diverset.training.evaluating import Asked, evaluate, open_run
 from diverset.training.opening import open_split
 from diverset.training.settings import DataConfig, LossConfig, OptimConfig, Recipe, TrainConfig
 
@@ -89,7 +90,7 @@ def run(folder: Path, seed: int = 0, epochs: int = 0, pictures: int = TRAIN) -> 
         out = folder / name.replace(" ", "-")
         print(f"training: {name}", flush=True)
         train(recipe, out, folder / "cache", "cpu")
-        reports[name] = evaluate([str(out)], split="test", cache=folder / "cache")
+        reports[name] = evaluate([str(out)], Asked(split="test"), cache=folder / "cache")
     print(f"\n{table(reports)}\n")
     page = _report(folder, sets, reports)
     print(f"report: {page}  ({(time.monotonic() - started) / 60:.1f} minutes)")

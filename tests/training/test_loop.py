@@ -17,7 +17,8 @@ from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
 from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.errors import CheckpointError
 from diverset.training.checkpoint import latest_checkpoint
-from diverset.training.command import evaluate, open_run, parse_recipe, train
+from diverset.training.command import parse_recipe, train
+from diverset.training.evaluating import Asked, evaluate, open_run
 from diverset.training.loop import NotFiniteError
 from diverset.training.settings import DataConfig, LossConfig, OptimConfig, Recipe, TrainConfig
 
@@ -78,10 +79,11 @@ def test_a_run_leaves_all_that_is_needed_to_repeat_and_to_use_it(scenes, tmp_pat
     report = evaluate([str(run)], cache=tmp_path / "cache")
     assert report.rsum == pytest.approx(result["rsum"])
     assert report.n_images == 6 and report.n_captions == 30
-    both = evaluate([str(run), str(run)], cache=tmp_path / "cache", split="test")
-    alone = evaluate([str(run)], cache=tmp_path / "cache", split="test")
+    both = evaluate([str(run), str(run)], cache=tmp_path / "cache", asked=Asked(split="test"))
+    alone = evaluate([str(run)], cache=tmp_path / "cache", asked=Asked(split="test"))
     assert both.rsum == pytest.approx(alone.rsum)
-    single = evaluate([str(run)], cache=tmp_path, similarity="chamfer", image_elements=[1])
+    asked = Asked(similarity="chamfer", image_elements=[1])
+    single = evaluate([str(run)], asked, cache=tmp_path)
     assert single.n_images == 6
 
 

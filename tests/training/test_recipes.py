@@ -16,7 +16,8 @@ import yaml
 from diverset.config import from_dict, to_dict
 from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.demo import scenes_recipe
-from diverset.training.command import evaluate, train
+from diverset.training.command import train
+from diverset.training.evaluating import Asked, evaluate
 from diverset.training.run import read_recipe
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
@@ -111,7 +112,8 @@ def test_recipe_trains_and_evaluates(file, tmp_path, networks, pictures, precomp
     train(recipe, tmp_path / "run", tmp_path / "cache", "cpu")
     steps = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert steps[-1]["step"] == 2
-    report = evaluate([str(tmp_path / "run")], split=recipe.data.test, cache=tmp_path / "cache")
+    asked = Asked(split=recipe.data.test)
+    report = evaluate([str(tmp_path / "run")], asked, cache=tmp_path / "cache")
     assert report.n_images == IMAGES and 0 <= report.rsum <= 600
 
 
