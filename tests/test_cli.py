@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 from test_reference import checkpoint, state
 
+import diverset
 from diverset import Model, __version__
 from diverset.cli import main
 
@@ -75,3 +78,23 @@ def test_the_demo_goes_the_whole_way(tmp_path, capsys):
 def test_namespaces_are_plain():
     """The released code's arguments are read as an argparse namespace and nothing else."""
     assert isinstance(checkpoint({})["args"], argparse.Namespace)
+
+
+def test_help_does_not_wait_for_torch():
+    script = "import sys; from diverset.cli import main; main([]); print('torch' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert found.stdout.strip().endswith("False"), found.stderr
+
+
+def test_a_missing_extra_is_named(monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "lightning_fabric", None)
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert "pip install 'diverset[train]'" in capsys.readouterr().err
+
+
+def test_every_public_name_is_there():
+    for name in diverset.__all__:
+        assert getattr(diverset, name) is not None
+    assert set(diverset.__all__) <= set(dir(diverset))
+    with pytest.raises(AttributeError, match="no attribute 'Modell'"):
+        _ = diverset.Modell

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from diverset.errors import DiversetError
+from diverset.errors import DiversetError, import_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,7 +132,14 @@ def _version_or_help(parser: argparse.ArgumentParser):  # type: ignore[no-untype
     return run
 
 
+def _need(*modules: str) -> None:
+    """Say which extra is missing before a verb starts, not in the middle of it."""
+    for module in modules:
+        import_extra(module, "train")
+
+
 def _demo(given: argparse.Namespace) -> int:
+    _need("yaml", "lightning_fabric", "tensorboard", "rich")
     from diverset.demo import run
 
     run(Path(given.out), given.seed, given.epochs, given.pictures)
@@ -140,6 +147,7 @@ def _demo(given: argparse.Namespace) -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
+    _need("yaml", "lightning_fabric", "tensorboard", "rich")
     from diverset.training.command import parse_recipe, train
     from diverset.training.evaluating import default_cache
 
@@ -151,6 +159,7 @@ def _train(given: argparse.Namespace) -> int:
 
 
 def _evaluate(given: argparse.Namespace) -> int:
+    _need("yaml", "rich")
     from diverset.training.evaluating import Asked, default_cache, evaluate
 
     asked = Asked(

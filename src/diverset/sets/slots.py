@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import OptionError, check_choice
+from diverset.sets.feed_forward import feed_forward
 from diverset.types import EmbeddingSets, Features
 
 EPSILON = 1e-7
@@ -68,14 +69,7 @@ class SlotSets(nn.Module):
         self.to_slots = nn.Linear(inner_width, dim)
         self.dropout = nn.Dropout(dropout)
         self.gru = nn.GRUCell(dim, dim) if update == "gru" else None
-        hidden = round(mlp_factor * dim)
-        self.mlp = nn.Sequential(
-            nn.LayerNorm(dim),
-            nn.Linear(dim, hidden),
-            nn.GELU(),
-            nn.Dropout(dropout),
-            nn.Linear(hidden, dim),
-        )
+        self.mlp = feed_forward(dim, mlp_factor, dropout)
         self.slot_norm = nn.LayerNorm(dim)
         self.global_norm = nn.LayerNorm(dim) if add_global else None
 

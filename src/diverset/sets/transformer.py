@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from diverset.sets.feed_forward import feed_forward
 from diverset.types import EmbeddingSets, Features
 
 
@@ -35,14 +36,7 @@ class TransformerSets(nn.Module):
             dim, heads, kdim=input_width, vdim=input_width, batch_first=True
         )
         self.dropout = nn.Dropout(dropout)
-        hidden = round(mlp_factor * dim)
-        self.mlp = nn.Sequential(
-            nn.LayerNorm(dim),
-            nn.Linear(dim, hidden),
-            nn.GELU(),
-            nn.Dropout(dropout),
-            nn.Linear(hidden, dim),
-        )
+        self.mlp = feed_forward(dim, mlp_factor, dropout)
         self.slot_norm = nn.LayerNorm(dim)
         self.global_norm = nn.LayerNorm(dim)
 
