@@ -201,3 +201,68 @@ def test_bad_texts_are_named():
 def test_sets_of_different_models_do_not_compare():
     with pytest.raises(ShapeError, match="8 wide and texts 6"):
         model().similarity(random_sets(2, 3, 8), random_sets(2, 3, 6))
+
+
+@pytest.mark.parametrize(
+    "ids", [np.array([[1, 4, 2, 0], [1, 4, 5, 2]]), [[1, 4, 2, 0], [1, 4, 5, 2]]]
+)
+def test_padding_of_ids_is_no_word_however_it_is_given(ids):
+    made = model()
+    expected = made.encode_texts([[1, 4, 2], [1, 4, 5, 2]])
+    torch.testing.assert_close(made.encode_texts(ids), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_models_of_other_precisions_encode(dtype):
+    made = model().to(dtype)
+    assert made.encode_images(torch.randn(2, 4, 12)).dtype == dtype
+    assert made.encode_texts(CAPTIONS).dtype == dtype
+    maps = Model(settings(image={"kind": "convolution", "input_width": 5}), WORDS).to(dtype)
+    assert maps.encode_images(np.random.default_rng(0).standard_normal((2, 5, 3, 3))).dtype == dtype
+
+
+def test_encoding_leaves_every_part_in_its_mode():
+    made = model().train()
+    frozen = made.image_encoder.features.mlp[1].eval()
+    made.encode_images(torch.randn(2, 4, 12))
+    made.encode_texts(CAPTIONS)
+    assert not frozen.training and made.text_encoder.training
+
+
+def test_inputs_that_overflow_are_named():
+    with pytest.raises(InputError, match="the set of item 1 is not finite"):
+        model().encode_images([torch.ones(3, 12), torch.full((3, 12), 1e38)])
+
+
+def test_padding_may_hold_anything():
+    made = model(text={"kind": "transformer", "input_width": 7}, text_set={"kind": "pie_net"})
+    states = torch.randn(2, 4, 7)
+    clean = made.encode_texts(states, [4, 2])
+    states[1, 2:] = torch.nan
+    assert torch.equal(made.encode_texts(states, [4, 2]), clean)
+
+
+def test_more_bad_inputs_are_named():
+    made = model()
+    with pytest.raises(InputError, match="float32; give booleans"):
+        Padded(torch.ones(1, 2, 12), torch.ones(1, 2))
+    with pytest.raises(InputError, match="whole numbers"):
+        made.encode_images(torch.randn(2, 4, 12), [1.5, 2.0])
+    with pytest.raises(InputError, match="masked in the middle"):
+        made.text_encoder(Padded(torch.tensor([[1, 4, 2]]), torch.tensor([[True, False, True]])))
+    with pytest.raises(InputError, match=r"texts\[1\] is 'x'; give strings only"):
+        made.encode_texts([[1, 2], "x"])
+    with pytest.raises(InputError, match=r"texts\[0\] has no words"):
+        made.encode_texts([[0, 0]])
+    with pytest.raises(InputError, match="int64; features are floating point"):
+        made.encode_images(torch.ones(2, 4, 12, dtype=torch.long))
+    with pytest.raises(OptionError, match="batch_size is 1.5"):
+        made.encode_images(torch.randn(2, 4, 12), batch_size=1.5)
+    maps = Model(settings(image={"kind": "convolution", "input_width": 5}), WORDS)
+    for bad in ([], [torch.ones(5, 2, 2), torch.ones(5, 3, 3)], torch.ones(0, 5, 2, 2)):
+        with pytest.raises(ShapeError, match="maps"):
+            maps.encode_images(bad)
+    with pytest.raises(OptionError, match="lengths count regions"):
+        maps.encode_images(torch.randn(2, 5, 2, 2), [1, 1])
+    with pytest.raises(OptionError, match="dim 8 cannot be split into 3 heads"):
+        model(image_set={"kind": "transformer", "heads": 3})

@@ -4,6 +4,7 @@ import argparse
 import json
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from support import load_fixture
@@ -161,3 +162,77 @@ def test_a_vocabulary_of_another_size_is_refused(files):
     path, _ = files(checkpoint(state()))
     with pytest.raises(CheckpointError, match="50 words, the vocabulary has 5"):
         Model.from_reference(path, Vocabulary.build(["dog"], 1))
+
+
+def test_the_mask_word_that_the_released_code_adds_is_added(files):
+    path, vocabulary = files(checkpoint(state()))
+    words = list(Vocabulary.load(vocabulary))
+    model = Model.from_reference(path, Vocabulary(words[:49]))
+    assert len(model.vocabulary) == 50 and model.vocabulary["<mask>"] == 49
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("eval_similarity", "mp", "eval_similarity = 'mp'"),
+        ("txt_pooling", "max", "txt_pooling = 'max'"),
+        ("denominator", 1.0, "denominator = 1.0"),
+        ("spm_img_pos_enc_type", "sine", "spm_img_pos_enc_type = 'sine'"),
+        ("temperature", "x", "temperature .* is 'x', not a number"),
+    ],
+)
+def test_arguments_that_would_change_the_numbers_are_refused(files, name, value, says):
+    content = checkpoint(state())
+    setattr(content["args"], name, value)
+    with pytest.raises(CheckpointError, match=says):
+        Model.from_reference(*files(content))
+
+
+def test_arguments_that_are_understood(files):
+    content = checkpoint(state())
+    content["args"] = {"temperature": 4.0, "eval_similarity": "max", "img_res_pool": "avg"}
+    chosen = Model.from_reference(*files(content)).architecture
+    assert chosen.similarity.kind == "mil" and chosen.image.pooling == "average"
+    content["args"] = None
+    assert Model.from_reference(*files(content)).architecture.similarity.alpha == 16.0
+
+
+def test_numbers_saved_by_numpy_are_data(files):
+    content = checkpoint(state()) | {"best_score": np.float64(3.0), "epoch": np.int64(2)}
+    Model.from_reference(*files(content))
+
+
+def test_each_side_has_its_own_iterations_without_holes(files):
+    weights = state()
+    for name in [n for n in weights if n.startswith("img_enc") and "layers.3." in n]:
+        del weights[name]
+    chosen = Model.from_reference(*files(checkpoint(weights))).architecture
+    assert (chosen.image_set.iterations, chosen.text_set.iterations) == (3, 4)
+    for name in [n for n in weights if n.startswith("img_enc") and "layers.1." in n]:
+        del weights[name]
+    with pytest.raises(CheckpointError, match=r"iterations \[0, 2\] in img_enc"):
+        Model.from_reference(*files(checkpoint(weights)))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda w: w.update({"img_enc.fc.weight": torch.ones(3)}),
+        lambda w: w.update({"img_enc.spm.agg_block.latents": torch.tensor(1.0)}),
+        lambda w: [w.pop(n) for n in list(w) if n.startswith("txt_enc") and "to_q" in n],
+        lambda w: [w.pop(n) for n in list(w) if "net.0" in n],
+        lambda w: w.update({7: torch.ones(1)}),
+        lambda w: w.update({"img_enc.fc.bias": torch.full((32,), torch.nan)}),
+    ],
+)
+def test_broken_weights_give_a_typed_error(files, broken):
+    weights = state()
+    broken(weights)
+    with pytest.raises(CheckpointError, match="model.pth.tar"):
+        Model.from_reference(*files(checkpoint(weights)))
+
+
+def test_old_files_without_a_batch_counter(files):
+    weights = state()
+    del weights["img_enc.mlp.bn.bn.num_batches_tracked"]
+    Model.from_reference(*files(checkpoint(weights)))

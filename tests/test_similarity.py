@@ -253,3 +253,22 @@ def test_bad_options_are_named():
         smooth_chamfer(good, good, alpha=math.nan)
     with pytest.raises(OptionError, match="max_memory is 7"):
         similarity_matrix(good, good, max_memory=7)
+
+
+def test_more_bad_options_are_named():
+    with pytest.raises(OptionError, match="chamfer has no option alpha; it has: none"):
+        similarity_matrix(good, good, "chamfer", alpha=1.0)
+    for alpha in (None, "16", math.inf):
+        with pytest.raises(OptionError, match="alpha is"):
+            smooth_chamfer(good, good, alpha)
+    with pytest.raises(InputError, match="images is a ndarray; give a torch tensor"):
+        smooth_chamfer(good.numpy(), good)
+    with pytest.raises(ShapeError, match="8 wide and texts 6"):
+        smooth_chamfer(good, good[..., :6])
+
+
+def test_sets_of_different_precision_compare():
+    scores = smooth_chamfer(good, good.double())
+    assert scores.dtype == torch.float64
+    torch.testing.assert_close(similarity_matrix(good, good.double()), scores)
+    assert smooth_chamfer(good, good.bfloat16()).dtype == torch.float32

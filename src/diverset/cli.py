@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DiversetError as error:
         print(f"diverset {given.verb}: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"diverset {given.verb}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130

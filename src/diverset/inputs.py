@@ -6,17 +6,19 @@ numbers that are not finite are refused with the place they stand at.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from PIL.Image import Image
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.data.images import open_picture
-from diverset.errors import InputError, OptionError, ShapeError
+from diverset.errors import InputError, OptionError, ShapeError, a_few
 from diverset.types import Maps, Padded
 
 
@@ -41,7 +43,7 @@ def batches(inputs: Padded | Maps | Tensor, size: int) -> list[Any]:
 
 
 def _trimmed(values: Tensor, mask: Tensor) -> Padded:
-    longest = int(mask.sum(dim=1).max())
+    longest = int(mask.any(dim=0).nonzero()[-1]) + 1
     return Padded(values[:, :longest], mask[:, :longest])
 
 
@@ -51,7 +53,10 @@ def as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
     if not isinstance(inputs, Tensor):
         if lengths is not None:
             raise OptionError(f"lengths go with a padded tensor; {name} is a list")
-        sequences = [torch.as_tensor(one) for one in inputs]
+        try:
+            sequences = [torch.as_tensor(one) for one in inputs]
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{name} cannot be read as arrays of numbers ({error})") from error
         for place, one in enumerate(sequences):
             if one.ndim != dims or len(one) == 0:
                 raise ShapeError(
@@ -73,9 +78,10 @@ def as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
         if lengths is None:
             lengths = torch.full((len(inputs),), inputs.shape[1])
         padded = Padded.from_lengths(inputs, lengths)
-    if padded.values.is_floating_point():
-        check_finite(name, padded.values)
-        padded = Padded(padded.values.float(), padded.mask)
+    if dims == 2:
+        if not padded.values.is_floating_point():
+            raise InputError(f"{name} holds {padded.values.dtype}; features are floating point")
+        check_finite(name, padded.values.masked_fill(~padded.mask[..., None], 0))
     return padded
 
 
@@ -85,10 +91,71 @@ def check_finite(name: str, values: Tensor) -> None:
         raise InputError(f"{name}[{place}] holds NaN or infinity; look at how it was extracted")
 
 
-def lengths_of_ids(ids: Tensor) -> Tensor:
-    """Up to the last word that is not padding (id 0)."""
-    places = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
-    return ((ids != 0) * places).amax(dim=-1)
+def as_maps(maps: Any) -> Tensor:
+    """Feature maps as one tensor (batch, channels, height, width)."""
+    if not isinstance(maps, Tensor | np.ndarray):
+        some = [torch.as_tensor(one) for one in maps]
+        shapes = {tuple(one.shape) for one in some}
+        if len(shapes) != 1:
+            raise ShapeError(f"maps of {len(shapes)} shapes, {a_few(sorted(shapes))}; give one")
+        maps = torch.stack(some)
+    found = torch.as_tensor(maps)
+    if found.ndim != 4 or 0 in found.shape or not found.is_floating_point():
+        raise ShapeError(
+            f"maps are {found.dtype} {tuple(found.shape)}; give floating point "
+            "(batch, channels, height, width) with at least one map"
+        )
+    check_finite("images", found)
+    return found
+
+
+def word_ids(texts: Any, lengths: Any) -> tuple[Any, Any]:
+    """Word ids without the padding (id 0) at their ends, and the lengths that follow."""
+    if isinstance(texts, np.ndarray):
+        texts = torch.from_numpy(texts)
+    if isinstance(texts, Tensor):
+        if texts.is_floating_point() or texts.ndim != 2:
+            raise ShapeError(
+                f"texts are {texts.dtype} {tuple(texts.shape)}; give ids (batch, words)"
+            )
+        texts = texts.long()
+        places = torch.arange(1, texts.shape[1] + 1, device=texts.device)
+        return texts, ((texts != 0) * places).amax(dim=1) if lengths is None else lengths
+    found = []
+    for place, one in enumerate(texts):
+        try:
+            ids = torch.as_tensor(one)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"texts[{place}] is {one!r}; give strings only, or word ids only"
+            ) from error
+        if ids.ndim != 1 or ids.is_floating_point():
+            raise ShapeError(f"texts[{place}] is {ids.dtype} {tuple(ids.shape)}; give ids (words,)")
+        real = ids.nonzero()
+        if not len(real):
+            raise InputError(f"texts[{place}] has no words; leave empty captions out")
+        found.append(ids[: int(real[-1]) + 1].long())
+    return found, lengths
+
+
+def as_precise(inputs: Any, dtype: torch.dtype) -> Any:
+    """Floating-point inputs in the precision of the model; ids stay as they are."""
+    if isinstance(inputs, Padded):
+        values = inputs.values
+        return Padded(values.to(dtype), inputs.mask) if values.is_floating_point() else inputs
+    return inputs.to(dtype) if isinstance(inputs, Tensor) else inputs
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; afterwards every part is in the mode it was in."""
+    before = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in before.items():
+            part.training = training
 
 
 def join_sets(batches: list[Tensor]) -> Tensor:

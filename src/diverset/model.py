@@ -30,13 +30,15 @@ from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError
 from diverset.inputs import (
+    as_maps,
     as_padded,
+    as_precise,
     batches,
-    check_finite,
+    evaluation_mode,
     is_picture,
     join_sets,
-    lengths_of_ids,
     opened,
+    word_ids,
 )
 from diverset.similarity import (
     SIMILARITIES,
@@ -110,6 +112,10 @@ class Model(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
     def forward(self, images: Inputs, texts: Inputs) -> tuple[EmbeddingSets, EmbeddingSets]:
         """The sets of a training batch, with what the losses need."""
         return self.image_encoder(images), self.text_encoder(texts)
@@ -158,11 +164,9 @@ class Model(nn.Module):
         if not isinstance(images, Tensor) and len(images) and is_picture(images[0]):
             return self._encode_pictures(images, batch_size)
         if self.architecture.image.kind == "convolution":
-            maps = torch.as_tensor(images) if not isinstance(images, Sequence) else None
-            if maps is None:
-                maps = torch.stack([torch.as_tensor(one) for one in images])
-            check_finite("images", maps)
-            return self._encode(self.image_encoder, maps, batch_size)
+            if lengths is not None:
+                raise OptionError("lengths count regions; feature maps have none")
+            return self._encode(self.image_encoder, as_maps(images), batch_size)
         regions = as_padded("images", images, lengths, dims=2)
         return self._encode(self.image_encoder, regions, batch_size)
 
@@ -187,8 +191,8 @@ class Model(nn.Module):
                 return self._encode_with_network(cast("Sequence[str]", texts), batch_size)
             texts = self._word_ids(texts)
         states = self.architecture.text.kind == "transformer"
-        if isinstance(texts, Tensor) and lengths is None and not states:
-            lengths = lengths_of_ids(texts)
+        if not states:
+            texts, lengths = word_ids(texts, lengths)
         padded = as_padded("texts", texts, lengths, dims=2 if states else 1)
         return self._encode(self.text_encoder, padded, batch_size)
 
@@ -284,20 +288,25 @@ class Model(nn.Module):
     def _word_ids(self, texts: Sequence[Any]) -> list[Tensor]:
         if self.vocabulary is None:
             raise InputError(
-                "this model has no vocabulary, so it cannot read strings; give it token states"
+                "this model has no vocabulary, so it cannot read strings; give it word ids, or "
+                "load it with its vocabulary"
             )
         return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
 
     @torch.no_grad()
     def _encode(self, encoder: Encoder, inputs: Inputs, batch_size: int) -> Tensor:
-        if batch_size < 1:
-            raise OptionError(f"batch_size is {batch_size}; give 1 or more")
-        was_training = self.training
-        self.eval()
-        try:
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise OptionError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
+        with evaluation_mode(encoder):
             found = [
-                encoder(batch.to(self.device)).elements for batch in batches(inputs, batch_size)
+                encoder(as_precise(batch.to(self.device), self.dtype)).elements
+                for batch in batches(inputs, batch_size)
             ]
-        finally:
-            self.train(was_training)
-        return join_sets(found)
+        sets = join_sets(found)
+        if not sets.isfinite().all():
+            place = int((~sets.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+            raise InputError(
+                f"the set of item {place} is not finite; its input is too large for {self.dtype}, "
+                "or the model's weights are damaged"
+            )
+        return sets

@@ -91,8 +91,8 @@ class MatchProbability(nn.Module):
 
 def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, "images texts"]:
     """Eq. 6 from the cosines of all pairs of elements."""
-    if not alpha > 0:
-        raise OptionError(f"alpha is {alpha}; smooth-Chamfer needs a number above 0 (paper: 16)")
+    if not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
+        raise OptionError(f"alpha is {alpha!r}; smooth-Chamfer needs a number above 0 (paper: 16)")
     slots, text_slots = cosines.shape[1:3]
     if alpha > LARGEST_PLAIN_ALPHA:
         scaled = cosines * alpha
@@ -235,10 +235,11 @@ def block_shape(
     """
     if max_memory < 2**20:
         raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")
-    budget = min(max_memory, 64 * 2**20) if torch.device(device).type == "cpu" else max_memory
-    # A block's cosines, their copy in float32 and the reductions; and the reordered texts.
-    pair_bytes = 3 * 4 * images.shape[1] * texts.shape[1]
-    text_bytes = 2 * 4 * texts.shape[1] * texts.shape[2]
+    budget = min(max_memory, 96 * 2**20) if torch.device(device).type == "cpu" else max_memory
+    # A block's cosines, what a similarity makes of them and the reductions; the reordered texts.
+    number = max(4, images.element_size(), texts.element_size())
+    pair_bytes = 4 * number * images.shape[1] * texts.shape[1]
+    text_bytes = 2 * number * texts.shape[1] * texts.shape[2]
     rows = min(len(images), 1024) or 1
     columns = budget // (pair_bytes * rows + text_bytes)
     while columns < 64 and rows > 1:
@@ -251,18 +252,21 @@ def block_shape(
 def check_sets(images: Tensor, texts: Tensor) -> None:
     """Raise unless both are batches of l2-normalised sets of the same width."""
     for name, sets in (("images", images), ("texts", texts)):
+        if not isinstance(sets, Tensor):
+            raise InputError(f"{name} is a {type(sets).__name__}; give a torch tensor")
         if sets.ndim != 3 or 0 in sets.shape[1:]:
             raise ShapeError(
                 f"{name} has shape {tuple(sets.shape)}; a batch of sets is (items, elements, dim)"
             )
         if not sets.is_floating_point():
             raise InputError(f"{name} holds {sets.dtype}; embedding sets are floating point")
-        _check_unit_length(name, sets)
     if images.shape[2] != texts.shape[2]:
         raise ShapeError(
             f"images are {images.shape[2]} wide and texts {texts.shape[2]}; "
             "compare sets of one model, with the same dim"
         )
+    _check_unit_length("images", images)
+    _check_unit_length("texts", texts)
 
 
 def _check_unit_length(name: str, sets: Tensor) -> None:
@@ -313,7 +317,9 @@ def _cosines(images: Tensor, texts: Tensor | _BySlot, buffers: _Buffers | None =
     by_slot = texts if isinstance(texts, _BySlot) else _by_slot(texts)
     count, slots, dim = images.shape
     rows, columns = images.reshape(count * slots, dim), by_slot.elements
-    wide = torch.promote_types(rows.dtype, torch.float32)
+    common = torch.promote_types(rows.dtype, columns.dtype)
+    rows, columns = rows.to(common), columns.to(common)
+    wide = torch.promote_types(common, torch.float32)
     if buffers is None:
         product = (rows @ columns.T).to(wide)
     else:
@@ -331,6 +337,11 @@ def _block_scorer(
     if not isinstance(similarity, str):
         return lambda texts: texts, lambda images, texts: similarity(images, texts, **options)
     check_choice("similarity", similarity, _REDUCTIONS)
+    known = ["alpha"] if similarity == "smooth_chamfer" else []
+    for name in options:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise OptionError(f"{similarity} has no option {name}; it has: {has}")
     reduction = _REDUCTIONS[similarity]
     buffers = _Buffers()
     return _by_slot, lambda images, texts: reduction(_cosines(images, texts, buffers), **options)

@@ -27,6 +27,10 @@ class Padded:
     mask: Bool[Tensor, "batch inputs"]
 
     def __post_init__(self) -> None:
+        if self.mask.dtype != torch.bool:
+            raise InputError(
+                f"the mask holds {self.mask.dtype}; give booleans, True for real inputs"
+            )
         if self.values.shape[:2] != self.mask.shape:
             raise ShapeError(
                 f"values {tuple(self.values.shape)} and mask {tuple(self.mask.shape)} disagree; "
@@ -62,6 +66,8 @@ class Padded:
     def from_lengths(values: Tensor, lengths: Tensor | Sequence[int]) -> Padded:
         """Take an already padded tensor and the true length of each of its samples."""
         lengths = torch.as_tensor(lengths, device=values.device)
+        if lengths.is_floating_point() or lengths.dtype == torch.bool:
+            raise InputError(f"lengths hold {lengths.dtype}; give whole numbers")
         if lengths.shape != values.shape[:1]:
             raise ShapeError(
                 f"{tuple(lengths.shape)} lengths for a batch of {len(values)}; give one a sample"

@@ -178,7 +178,33 @@ def test_bad_inputs_are_named():
         triplet(scores, torch.tensor([0, 1, 1]), negatives="all")
     with pytest.raises(OptionError, match="margin is -1"):
         triplet(scores, torch.tensor([0, 1, 1]), margin=-1)
+    for owners in (torch.tensor([0.0, 1, 1]), torch.tensor([True, False, True]), [0, 1, 1]):
+        with pytest.raises(InputError, match="give a tensor of whole numbers"):
+            triplet(scores, owners)
+    bytes_ = torch.tensor([0, 1, 1], dtype=torch.uint8)
+    assert triplet(scores, bytes_) == triplet(scores, bytes_.long())
+    for negatives in ("hardest", "mean"):
+        with pytest.raises(InputError, match="no negatives"):
+            triplet(scores, torch.tensor([0, 0, 0]), negatives=negatives)
+    with pytest.raises(ShapeError, match="scores have shape"):
+        triplet(scores[0], torch.tensor([0, 1, 1]))
+    with pytest.raises(ShapeError, match=r"slots has shape \(4, 6\)"):
+        diversity(torch.rand(4, 6))
+    with pytest.raises(InputError, match="0 to 5 for 2 images"):
+        SoftContrastive()(torch.rand(2, 2, 4), torch.rand(3, 2, 4), torch.tensor([0, 1, 5]))
+    with pytest.raises(ShapeError, match="of one width"):
+        SoftContrastive()(torch.rand(2, 2, 4), torch.rand(3, 2, 5), torch.tensor([0, 1, 1]))
     with pytest.raises(ShapeError, match="8 wide, texts 6"):
         mmd(random_sets(2, 2, 8), random_sets(2, 2, 6))
     with pytest.raises(ShapeError, match="owners for 3 captions"):
         SoftContrastive()(torch.rand(2, 2, 4), torch.rand(3, 2, 4), torch.tensor([0, 1]))
+
+
+def test_regularizers_are_precise_under_autocast():
+    images = random_sets(6, 4, 32)
+    texts = torch.nn.functional.normalize(images + 1e-3 * torch.randn(6, 4, 32), dim=-1)
+    exact = mmd(images.double(), texts.double()).item()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert mmd(images, texts).item() == pytest.approx(exact, rel=0.05)
+        assert diversity(images.bfloat16()).dtype == torch.float32
+        assert gram_diversity(images.bfloat16()).dtype == torch.float32

@@ -55,6 +55,8 @@ class BiGruFeatures(nn.Module):
                 f"word ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary has "
                 f"{self.embedding.num_embeddings} words; use the vocabulary the model was made with"
             )
+        if (mask[:, 1:] & ~mask[:, :-1]).any():
+            raise InputError("words are masked in the middle of a caption; pad on the right only")
         local = self.dropout(self.embedding(ids))
         packed = nn.utils.rnn.pack_padded_sequence(
             local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
@@ -69,7 +71,7 @@ class BiGruFeatures(nn.Module):
             states = states.view(*ids.shape, -1, self.gru.hidden_size).mean(dim=2)
             pooled = final.mean(dim=0) if self.pool is None else self.pool(states, mask)
             local = states if self.local == "states" else local
-        codes = sine_positions(mask, self.width, local.dtype) if self.positions else None
+        codes = sine_positions(mask, self.width).to(local.dtype) if self.positions else None
         return Features(local, mask, self.dropout(pooled), codes)
 
     @torch.no_grad()

@@ -48,5 +48,5 @@ class ConvolutionalFeatures(nn.Module):
         local = self.dropout(self.fc(maps.flatten(2).transpose(1, 2)))
         if mask is None:
             mask = local.new_ones(local.shape[:2], dtype=bool)
-        codes = sine_positions_2d(height, width, self.width, local.dtype, local.device)
+        codes = sine_positions_2d(height, width, self.width, device=local.device).to(local.dtype)
         return Features(local, mask, self.pool(local, mask), codes.expand_as(local))

@@ -45,6 +45,7 @@ class TransformerFeatures(nn.Module):
                 f"token states have shape {tuple(values.shape)}; this model was made for "
                 f"(batch, tokens, {self.input_width})"
             )
-        local = self.dropout(self.fc(values))
-        codes = sine_positions(mask, self.width, local.dtype) if self.positions else None
+        # Whatever stands in the padding, NaN included, must not reach a sum.
+        local = self.dropout(self.fc(values.masked_fill(~mask[..., None], 0)))
+        codes = sine_positions(mask, self.width).to(local.dtype) if self.positions else None
         return Features(local, mask, self.pool(local, mask), codes)

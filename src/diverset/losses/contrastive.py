@@ -9,7 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from diverset.errors import OptionError, ShapeError
+from diverset.errors import OptionError
+from diverset.losses.owners import check_owners, check_scores
 
 
 def contrastive(
@@ -26,8 +27,7 @@ def contrastive(
         owners: for every caption, the row of the image it belongs to.
         temperature: scores are divided by it.
     """
-    if owners.shape != (scores.shape[1],):
-        raise ShapeError(f"{tuple(owners.shape)} owners for {scores.shape[1]} captions")
+    owners = check_owners(owners, *check_scores(scores))
     if not temperature > 0:
         raise OptionError(f"temperature is {temperature}; give a number above 0 (usual: 0.05)")
     logits = scores / temperature

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import ShapeError
+from diverset.losses.owners import check_owners
 from diverset.types import Gaussian
 
 
@@ -34,8 +35,12 @@ class SoftContrastive(nn.Module):
         owners: Int[Tensor, " texts"],
     ) -> Float[Tensor, ""]:
         """`owners` gives for every caption the row of its image. Mean over all pairs."""
-        if owners.shape != (len(texts),):
-            raise ShapeError(f"{tuple(owners.shape)} owners for {len(texts)} captions")
+        if images.ndim != 3 or texts.ndim != 3 or images.shape[-1] != texts.shape[-1]:
+            raise ShapeError(
+                f"samples are {tuple(images.shape)} and {tuple(texts.shape)}; give "
+                "(items, samples, dim) of one width"
+            )
+        owners = check_owners(owners, len(images), len(texts))
         logits = self.shift - self.scale * _distances(images, texts)
         own = owners == torch.arange(len(images), device=owners.device)[:, None]
         sign = torch.where(own, 1.0, -1.0)[:, None, None]  # log P(no match) = log sigmoid(-logit)

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from diverset.errors import InputError, OptionError, ShapeError, check_choice
+from diverset.errors import InputError, OptionError, check_choice
+from diverset.losses.owners import check_owners, check_scores
 
 NEGATIVES = ("hardest", "mean")
 
@@ -46,6 +47,8 @@ def triplet(
     Triplet(image_to_text=tensor(0.1167), text_to_image=tensor(0.0500))
     """
     check_choice("negatives", negatives, NEGATIVES)
+    images, texts = check_scores(scores)
+    owners = check_owners(owners, images, texts)
     own = _own_pairs(scores, owners, margin)
     matches = scores[owners, torch.arange(len(owners), device=scores.device)]
     if negatives == "hardest":
@@ -63,16 +66,10 @@ def triplet(
 
 
 def _own_pairs(scores: Tensor, owners: Tensor, margin: float) -> Bool[Tensor, "images texts"]:
-    images, texts = scores.shape
-    if owners.shape != (texts,):
-        raise ShapeError(
-            f"{tuple(owners.shape)} owners for {texts} captions; give one image index a caption"
-        )
-    if images < 2:
-        raise InputError("a batch of one image has no negatives; use at least two images")
-    if len(owners) and (int(owners.min()) < 0 or int(owners.max()) >= images):
+    images = len(scores)
+    if images < 2 or bool((owners == owners[0]).all()):
         raise InputError(
-            f"owners run from {int(owners.min())} to {int(owners.max())} for {images} images"
+            "captions of a single image have no negatives; use at least two images with captions"
         )
     if margin < 0:
         raise OptionError(f"margin is {margin}; give 0 or more (paper: 0.2, or 0.1 with a CNN)")

@@ -48,4 +48,5 @@ class GaussianSets(nn.Module):
     def _noise(self, mean: Float[Tensor, "batch dim"]) -> Float[Tensor, "... size dim"]:
         if not self.training:
             return self.noise
-        return torch.randn(len(mean), self.size, mean.shape[1], device=mean.device)
+        shape = (len(mean), self.size, mean.shape[1])
+        return torch.randn(shape, device=mean.device, dtype=mean.dtype)

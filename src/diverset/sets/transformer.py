@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from diverset.errors import OptionError
 from diverset.sets.feed_forward import feed_forward
 from diverset.types import EmbeddingSets, Features
 
@@ -26,6 +27,8 @@ class TransformerSets(nn.Module):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
+        if dim % heads:
+            raise OptionError(f"dim {dim} cannot be split into {heads} heads")
         self.size, self.iterations = size, iterations
         self.slots = nn.Parameter(torch.randn(size, dim))
         self.input_norm = nn.LayerNorm(input_width)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diverset.inputs import join_sets
+from diverset.inputs import evaluation_mode, join_sets
 from diverset.model import Encoder, Model
 from diverset.training.opening import Opened
 from diverset.training.sources import Source
@@ -32,13 +32,9 @@ def encode_split(
         if progress is not None:
             progress(done, total)
 
-    was_training = model.training
-    model.eval()
-    try:
+    with evaluation_mode(model):
         images = _encode(model.image_encoder, split.images, model.device, batch_size, report)
         texts = _encode(model.text_encoder, split.texts, model.device, 4 * batch_size, report)
-    finally:
-        model.train(was_training)
     return images, texts
 
 
