@@ -107,7 +107,7 @@ def test_other_bad_vocabularies(tmp_path: Path):
         Vocabulary.load(tmp_path / "cut.json")
 
 
-@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+@pytest.mark.parametrize("protocol", range(6))
 def test_pickle_of_a_foreign_class(tmp_path: Path, protocol: int):
     counted = collections.defaultdict(dict, state()["word2idx"])
     ordered = collections.OrderedDict(state()["idx2word"])
@@ -151,4 +151,11 @@ def test_what_is_no_pickle(tmp_path: Path, content: bytes):
 def test_a_pickle_of_something_else(tmp_path: Path):
     (tmp_path / "v.pkl").write_bytes(pickle.dumps(["a"]))
     with pytest.raises(VocabularyError, match="holds a list, not a vocabulary"):
+        Vocabulary.load(tmp_path / "v.pkl")
+
+
+def test_the_old_protocols_rebuild_nothing_but_a_vocabulary(tmp_path: Path):
+    harmful = b"ccopy_reg\n_reconstructor\n(c__builtin__\ndict\nc__builtin__\nobject\nNtR."
+    (tmp_path / "v.pkl").write_bytes(harmful)
+    with pytest.raises(VocabularyError, match="which a vocabulary does not need"):
         Vocabulary.load(tmp_path / "v.pkl")

@@ -16,7 +16,7 @@ from typing import Any
 
 from diverset.errors import VocabularyError
 
-_CONTAINERS = ("dict", "list", "tuple", "set", "frozenset")
+_CONTAINERS = ("dict", "list", "tuple", "set", "frozenset", "object")
 _COLLECTIONS = ("defaultdict", "OrderedDict")
 
 
@@ -38,7 +38,15 @@ class _Unpickler(pickle.Unpickler):
             return getattr(builtins, name)
         if module == "collections" and name in _COLLECTIONS:
             return getattr(collections, name)
+        if module in ("copyreg", "copy_reg") and name == "_reconstructor":
+            return self._rebuilt
         raise _Refused(f"{module}.{name}")
+
+    def _rebuilt(self, kind: type[Any], base: type[Any], state: object) -> Any:
+        """What the oldest pickle protocols call to make an object; here, a stand-in only."""
+        if kind is not self.stand_in or base is not object:
+            raise _Refused(f"an object of {kind!r}")
+        return kind()
 
 
 def read_pickled(path: str | Path, content: bytes) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Cutting a caption into words.
 
-The rules are those of the Penn Treebank that matter for captions, written for English. It does
-not know a vocabulary, and it leaves no token out: punctuation stays.
+The rules are those of the Penn Treebank that matter for captions, written for English. Unlike the
+tokenizer of NLTK, with which published vocabularies were built, it keeps quotation marks as they
+are, leaves "cannot" whole and splits at a slash; such words become unknown to those vocabularies.
+It does not know a vocabulary, and it leaves no token out: punctuation stays.
 """
 
 import re
