@@ -73,6 +73,9 @@ def test_the_demo_goes_the_whole_way(tmp_path, capsys):
     assert page.count("<img") == 6 * 5 + 4 * 5 and "slot 4:" in page
     assert main(["evaluate", str(out / "sets-of-4"), "--json", str(tmp_path / "r.json")]) == 0
     assert "rsum" in json.loads((tmp_path / "r.json").read_text())
+    capsys.readouterr()
+    assert main(["evaluate", str(out / "sets-of-4"), "--against", str(out / "one-vector")]) == 0
+    assert "paired bootstrap, 10,000 drawings" in capsys.readouterr().out
 
 
 def test_namespaces_are_plain():

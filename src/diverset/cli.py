@@ -9,8 +9,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from diverset.errors import DiversetError, import_extra
+from diverset.errors import DiversetError, OptionError, import_extra
+
+if TYPE_CHECKING:
+    from diverset.evaluation import Comparison
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         "evaluate",
         "recalls of a run, or of several as an ensemble",
         "diverset evaluate runs/a --data flickr8k --split val\n"
-        "  diverset evaluate runs/a runs/b --similarity chamfer --json both.json",
+        "  diverset evaluate runs/a runs/b --similarity chamfer --json both.json\n"
+        "  diverset evaluate runs/a --against runs/b",
     )
     evaluate.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run")
     evaluate.add_argument("--data", default="", help="folder of the data, if it has moved")
@@ -87,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--alpha", type=float, default=0.0, help="of smooth-Chamfer")
     evaluate.add_argument("--image-elements", type=int, nargs="+", help="only these, from 0")
     evaluate.add_argument("--text-elements", type=int, nargs="+", help="only these, from 0")
+    evaluate.add_argument(
+        "--against", nargs="+", metavar="RUN", help="paired bootstrap against this run or ensemble"
+    )
     evaluate.add_argument("--eccv", action="store_true", help="ECCV Caption too (COCO test)")
     evaluate.add_argument("--cxc", default="", help="CxC too, from this folder of annotations")
     evaluate.add_argument("--cache", help="folder for features of frozen networks")
@@ -163,6 +171,7 @@ def _train(given: argparse.Namespace) -> int:
 
 def _evaluate(given: argparse.Namespace) -> int:
     _need("yaml", "rich")
+    from diverset.evaluation import paired_bootstrap
     from diverset.training.evaluating import Asked, default_cache, evaluate
 
     asked = Asked(
@@ -179,9 +188,22 @@ def _evaluate(given: argparse.Namespace) -> int:
     cache = Path(given.cache) if given.cache else default_cache()
     report = evaluate(given.runs, asked, cache=cache, device=given.device)
     print(report)
+    if given.against:
+        other = evaluate(given.against, asked, cache=cache, device=given.device)
+        if other.ranks is None or report.ranks is None:
+            raise OptionError(f"protocol {given.protocol} keeps no ranks to compare; use full")
+        print(_difference(paired_bootstrap(other.ranks, report.ranks), given.against))
     if given.json:
         Path(given.json).write_text(report.to_json() + "\n", encoding="utf-8")
     return 0
+
+
+def _difference(found: Comparison, against: Sequence[str]) -> str:
+    return (
+        f"against {' + '.join(against)} ({found.first:.1f}): RSUM {found.difference:+.1f}, "
+        f"{found.confidence:.0%} interval {found.low:+.1f} to {found.high:+.1f}, "
+        f"p = {found.p_value:.3f} (paired bootstrap, {found.resamples:,} drawings)"
+    )
 
 
 def _import_reference(given: argparse.Namespace) -> int:
