@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
@@ -91,7 +92,7 @@ class MatchProbability(nn.Module):
 
 def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, "images texts"]:
     """Eq. 6 from the cosines of all pairs of elements."""
-    if not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
+    if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
         raise OptionError(f"alpha is {alpha!r}; smooth-Chamfer needs a number above 0 (paper: 16)")
     slots, text_slots = cosines.shape[1:3]
     if alpha > LARGEST_PLAIN_ALPHA:
