@@ -5,7 +5,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from diverset.similarity import MatchProbability
+
 FIXTURES = Path(__file__).parent / "fixtures"
+
+# The evaluation fixture: 100 images with five captions each, under names of the released code.
+KINDS = {
+    "smooth_chamfer": "smooth_chamfer",
+    "chamfer": "chamfer",
+    "max": "mil",
+    "mp": MatchProbability(1, 0),
+}
+FIVE_EACH = np.repeat(np.arange(100), 5)
 
 
 def load_fixture(name: str) -> dict[str, torch.Tensor]:

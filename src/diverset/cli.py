@@ -27,10 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = given.run(given)
         return status
-    except DiversetError as error:
-        print(f"diverset {given.verb}: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
+    except (DiversetError, OSError) as error:
         print(f"diverset {given.verb}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -157,22 +154,26 @@ def _demo(given: argparse.Namespace) -> int:
     return 0
 
 
+def _cache(given: argparse.Namespace) -> Path:
+    from diverset.training.evaluating import default_cache
+
+    return Path(given.cache) if given.cache else default_cache()
+
+
 def _train(given: argparse.Namespace) -> int:
     _need("yaml", "lightning_fabric", "tensorboard", "rich")
     from diverset.training.command import parse_recipe, train
-    from diverset.training.evaluating import default_cache
 
     overrides = ["--help"] if given.options else given.overrides
     recipe = parse_recipe(given.recipe, overrides)
-    cache = Path(given.cache) if given.cache else default_cache()
-    train(recipe, Path(given.out), cache, given.device, given.processes)
+    train(recipe, Path(given.out), _cache(given), given.device, given.processes)
     return 0
 
 
 def _evaluate(given: argparse.Namespace) -> int:
     _need("yaml", "rich")
     from diverset.evaluation import paired_bootstrap
-    from diverset.training.evaluating import Asked, default_cache, evaluate
+    from diverset.training.evaluating import Asked, evaluate
 
     asked = Asked(
         root=given.data,
@@ -185,7 +186,7 @@ def _evaluate(given: argparse.Namespace) -> int:
         eccv=given.eccv,
         cxc=given.cxc,
     )
-    cache = Path(given.cache) if given.cache else default_cache()
+    cache = _cache(given)
     report = evaluate(given.runs, asked, cache=cache, device=given.device)
     print(report)
     if given.against:

@@ -41,7 +41,7 @@ class ImageConfig:
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
         check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input"))
-        _check_positive("image.input_width", self.input_width)
+        check_positive("image.input_width", self.input_width)
         _check_dropout("image.dropout", self.dropout)
 
 
@@ -71,7 +71,7 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)
-        _check_positive("text.input_width", self.input_width)
+        check_positive("text.input_width", self.input_width)
         _check_dropout("text.dropout", self.dropout)
 
 
@@ -104,7 +104,7 @@ class SetConfig:
         check_choice("set.initial", self.initial, ("learned", "random"))
         check_choice("set.update", self.update, ("residual", "gru"))
         for name in ("size", "iterations", "heads", "inner_width", "mlp_factor"):
-            _check_positive(f"set.{name}", getattr(self, name))
+            check_positive(f"set.{name}", getattr(self, name))
         _check_dropout("set.dropout", self.dropout)
         if self.kind == "pooled" and self.size != 1:
             raise OptionError(f"set.size is {self.size}; a pooled set has one element, size 1")
@@ -128,7 +128,7 @@ class SimilarityConfig:
 
     def __post_init__(self) -> None:
         check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)
-        _check_positive("similarity.alpha", self.alpha)
+        check_positive("similarity.alpha", self.alpha)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class ModelConfig:
     similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
 
     def __post_init__(self) -> None:
-        _check_positive("dim", self.dim)
+        check_positive("dim", self.dim)
 
 
 Config = TypeVar("Config")
@@ -189,7 +189,7 @@ def _checked(name: str, value: Any, expected: type) -> Any:
     return value
 
 
-def _check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
     if not value > 0:
         raise OptionError(f"{name} is {value}; give a number above 0")
 

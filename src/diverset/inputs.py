@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from diverset.data.images import open_picture
 from diverset.errors import InputError, OptionError, ShapeError, a_few
-from diverset.types import Maps, Padded
+from diverset.types import Padded
 
 
 def is_picture(value: object) -> bool:
@@ -32,10 +32,8 @@ def opened(picture: Any) -> Image:
     return picture.convert("RGB") if isinstance(picture, Image) else open_picture(picture)
 
 
-def batches(inputs: Padded | Maps | Tensor, size: int) -> list[Any]:
+def batches(inputs: Padded | Tensor, size: int) -> list[Any]:
     starts = range(0, len(inputs), size)
-    if isinstance(inputs, Maps):
-        inputs = inputs.values  # only training leaves cells out
     if isinstance(inputs, Tensor):
         return [inputs[start : start + size] for start in starts]
     values, mask = inputs.values, inputs.mask
@@ -138,12 +136,12 @@ def word_ids(texts: Any, lengths: Any) -> tuple[Any, Any]:
     return found, lengths
 
 
-def as_precise(inputs: Any, dtype: torch.dtype) -> Any:
+def as_precise(inputs: Padded | Tensor, dtype: torch.dtype) -> Padded | Tensor:
     """Floating-point inputs in the precision of the model; ids stay as they are."""
-    if isinstance(inputs, Padded):
-        values = inputs.values
-        return Padded(values.to(dtype), inputs.mask) if values.is_floating_point() else inputs
-    return inputs.to(dtype) if isinstance(inputs, Tensor) else inputs
+    if isinstance(inputs, Tensor):
+        return inputs.to(dtype)
+    values = inputs.values
+    return Padded(values.to(dtype), inputs.mask) if values.is_floating_point() else inputs
 
 
 @contextmanager

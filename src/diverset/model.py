@@ -6,8 +6,7 @@ the business of `diverset.data`, writing weights that of `diverset.pretrained`.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, cast
 
@@ -29,6 +28,7 @@ from diverset.config import ModelConfig
 from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError
+from diverset.fingerprint import fingerprint
 from diverset.inputs import (
     as_maps,
     as_padded,
@@ -141,10 +141,21 @@ class Model(nn.Module):
 
         `limits` are those of `diverset.similarity.similarity_matrix`: max_memory, device.
         """
-        kind = self.architecture.similarity.kind
-        own: str | Similarity = kind if kind in SIMILARITIES else self.score
-        options = self._options() if kind in SIMILARITIES else {}
+        own, options = self.own_similarity()
         return similarity_matrix(images, texts, own, **limits, **options)
+
+    def own_similarity(self) -> tuple[str | Similarity, dict[str, Any]]:
+        """How this model compares sets, as the functions that score collections take it.
+
+        By name where it has one: blocks of a named similarity are cheaper than calls of `score`.
+        """
+        kind = self.architecture.similarity.kind
+        return (kind, self._options()) if kind in SIMILARITIES else (self.score, {})
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether items have sets of one size, rather than all their local features."""
+        return self.architecture.image_set.kind != "local"
 
     def encode_images(
         self,
@@ -162,7 +173,14 @@ class Model(nn.Module):
             batch_size: how many are encoded at once.
         """
         if not isinstance(images, Tensor) and len(images) and is_picture(images[0]):
-            return self._encode_pictures(images, batch_size)
+            network = self.picture_network()
+            return self._encode_raw(
+                self.image_encoder,
+                network,
+                lambda some: torch.stack([network.preprocess(opened(one)) for one in some]),
+                images,
+                batch_size,
+            )
         if self.architecture.image.kind == "convolution":
             if lengths is not None:
                 raise OptionError("lengths count regions; feature maps have none")
@@ -188,7 +206,10 @@ class Model(nn.Module):
             raise InputError(f"texts is one string, {texts!r}; give a list of strings")
         if not isinstance(texts, Tensor) and len(texts) and isinstance(texts[0], str):
             if self.architecture.text.backbone:
-                return self._encode_with_network(cast("Sequence[str]", texts), batch_size)
+                network = self.text_network()
+                return self._encode_raw(
+                    self.text_encoder, network, network.tokenize, texts, batch_size
+                )
             texts = self._word_ids(texts)
         states = self.architecture.text.kind == "transformer"
         if not states:
@@ -198,11 +219,7 @@ class Model(nn.Module):
 
     def fingerprint(self) -> str:
         """A short name of these very weights; files made with a model carry it."""
-        digest = hashlib.sha256(repr(self.architecture).encode())
-        for name, tensor in sorted(self.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-        return digest.hexdigest()[:16]
+        return fingerprint(self, repr(self.architecture))
 
     def save_pretrained(self, folder: str | PathLike[str], card: str | None = None) -> None:
         """Write config.json, model.safetensors, the vocabulary and a model card."""
@@ -254,28 +271,23 @@ class Model(nn.Module):
             self._frozen["texts"] = found
         return cast(TextBackbone, found)
 
-    def _encode_pictures(self, pictures: Sequence[Any], batch_size: int) -> Tensor:
+    def _encode_raw(
+        self,
+        encoder: Encoder,
+        network: Backbone,
+        prepare: Callable[[Sequence[Any]], Padded | Tensor],
+        items: Sequence[Any],
+        batch_size: int,
+    ) -> Tensor:
         """Network, features and sets, batch by batch: a folder of pictures fits in no memory."""
-        network = self.picture_network()
-        trained = self.image_encoder.backbone is not None
+        _check_batch_size(batch_size)
         found = []
-        with torch.no_grad():
-            for start in range(0, len(pictures), batch_size):
-                some = [network.preprocess(opened(one)) for one in pictures[start:][:batch_size]]
-                pixels = torch.stack(some).to(self.device)
-                inputs = pixels if trained else network(pixels)
-                found.append(self._encode(self.image_encoder, inputs, batch_size))
-        return join_sets(found)
-
-    def _encode_with_network(self, texts: Sequence[str], batch_size: int) -> Tensor:
-        network = self.text_network()
-        trained = self.text_encoder.backbone is not None
-        found = []
-        with torch.no_grad():
-            for start in range(0, len(texts), batch_size):
-                tokens = network.tokenize(texts[start : start + batch_size]).to(self.device)
-                inputs = tokens if trained else network(tokens)
-                found.append(self._encode(self.text_encoder, inputs, batch_size))
+        for start in range(0, len(items), batch_size):
+            inputs = prepare(items[start : start + batch_size]).to(self.device)
+            if encoder.backbone is None:
+                with torch.no_grad():
+                    inputs = network(inputs)
+            found.append(self._encode(encoder, inputs, batch_size))
         return join_sets(found)
 
     def _options(self) -> dict[str, Any]:
@@ -294,9 +306,8 @@ class Model(nn.Module):
         return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
 
     @torch.no_grad()
-    def _encode(self, encoder: Encoder, inputs: Inputs, batch_size: int) -> Tensor:
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise OptionError(f"batch_size is {batch_size!r}; give a whole number from 1 on")
+    def _encode(self, encoder: Encoder, inputs: Padded | Tensor, batch_size: int) -> Tensor:
+        _check_batch_size(batch_size)
         with evaluation_mode(encoder):
             found = [
                 encoder(as_precise(batch.to(self.device), self.dtype)).elements
@@ -310,3 +321,8 @@ class Model(nn.Module):
                 "or the model's weights are damaged"
             )
         return sets
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise OptionError(f"batch_size is {batch_size!r}; give a whole number from 1 on")

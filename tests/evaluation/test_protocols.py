@@ -1,18 +1,10 @@
 import numpy as np
 import pytest
-from support import load_fixture, random_sets
+from support import FIVE_EACH, KINDS, load_fixture, random_sets
 
 from diverset.errors import OptionError
 from diverset.evaluation import Member, Protocol, folds, ranks, rsum, run_protocol
-from diverset.similarity import MatchProbability
 
-KINDS = {
-    "smooth_chamfer": "smooth_chamfer",
-    "chamfer": "chamfer",
-    "max": "mil",
-    "mp": MatchProbability(1, 0),
-}
-FIVE_EACH = np.repeat(np.arange(100), 5)
 TWENTIES = Protocol("folds of 20", fold_size=20)
 
 

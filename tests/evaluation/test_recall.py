@@ -3,19 +3,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support import load_fixture, random_sets
+from support import FIVE_EACH, KINDS, load_fixture, random_sets
 
 from diverset.errors import InputError, OptionError, ShapeError
 from diverset.evaluation import Member, Recalls, ensemble_ranks, ranks
 from diverset.similarity import MatchProbability, similarity_matrix, smooth_chamfer
-
-KINDS = {
-    "smooth_chamfer": "smooth_chamfer",
-    "chamfer": "chamfer",
-    "max": "mil",
-    "mp": MatchProbability(1, 0),
-}
-FIVE_EACH = np.repeat(np.arange(100), 5)
 
 
 def naive_ranks(scores, owners):

@@ -6,7 +6,6 @@ its own weights. It does not know projections, sets or losses; those start in `d
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Self
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from diverset.data.preprocess import Preprocess
 from diverset.errors import InputError, OptionError, ShapeError
+from diverset.fingerprint import fingerprint
 from diverset.types import Padded
 
 
@@ -82,12 +82,7 @@ class Backbone(nn.Module):
 
     def fingerprint(self) -> str:
         """A short name of these very weights and of what goes before them."""
-        digest = hashlib.sha256(f"{type(self).__name__} {self.settings()}".encode())
-        for key, tensor in sorted(self.state_dict().items()):
-            digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            plain = tensor.detach().cpu().contiguous().view(-1)
-            digest.update(plain.view(torch.uint8).numpy())
-        return digest.hexdigest()[:16]
+        return fingerprint(self, f"{type(self).__name__} {self.settings()}")
 
 
 class PictureBackbone(Backbone):

@@ -24,6 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from diverset.data.files import write_durably
 from diverset.errors import DataError, InputError, OptionError, check_choice
 
 FORMAT = 1
@@ -177,14 +178,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write so that the file is either whole or not there."""
-    part = path.with_suffix(".tmp")
-    with part.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    write_durably(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""Opening text and JSON files of datasets so that every failure names the file.
+"""Opening text and JSON files so that every failure names the file, and writing them whole.
 
 It does not know what any of the files mean.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,18 @@ def read_json_object(file: str | Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DataError(f"{file} holds a {type(content).__name__}, not a JSON object; check it")
     return content
+
+
+def write_durably(target: Path, data: bytes) -> None:
+    """All or nothing: after a crash the file is the old one or the new one."""
+    beside = target.with_name(target.name + ".part")
+    with open(beside, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, target)
+    directory = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

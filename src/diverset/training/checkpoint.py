@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from diverset.data.files import write_durably
 from diverset.errors import CheckpointError
 
 NAME = re.compile(r"step-(\d{8})-([0-9a-f]{16})\.pt")
@@ -55,21 +55,6 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file} is damaged: its content is not what was written; {way}")
     content: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return content
-
-
-def write_durably(target: Path, data: bytes) -> None:
-    """All or nothing: after a crash the file is the old one or the new one."""
-    beside = target.with_name(target.name + ".part")
-    with open(beside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, target)
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _stored(folder: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,9 @@ def train(recipe: Recipe, out: Path, cache: Path, device: str = "auto", processe
 def _vocabulary(recipe: Recipe) -> Vocabulary | None:
     if recipe.model.text.kind != "bigru":
         return None
-    captions = read_split(recipe.data, recipe.data.train).captions
-    return Vocabulary.build(captions, recipe.data.min_count)
+    # Captions alone: looking for every picture and indexing the regions comes later, once.
+    data = replace(recipe.data, images="", regions="")
+    return Vocabulary.build(read_split(data, data.train).captions, data.min_count)
 
 
 def _set_vectors(model: Model, recipe: Recipe) -> None:

@@ -136,9 +136,9 @@ def _encode(name: str, asked: Asked, cache: Path, device: str, bars: Bars) -> _E
         images = select_elements(images, asked.image_elements)
     if asked.text_elements is not None:
         texts = select_elements(texts, asked.text_elements)
-    member = Member(images, texts, model.score)
+    member = Member(images, texts, *model.own_similarity())
     if asked.similarity or asked.alpha:
         kind = asked.similarity or "smooth_chamfer"
         options = {"alpha": asked.alpha or 16.0} if kind == "smooth_chamfer" else {}
         member = Member(images, texts, kind, options)
-    return _Encoded(member, opened.collection, model.architecture.image_set.kind != "local")
+    return _Encoded(member, opened.collection, model.has_sets)

@@ -19,12 +19,13 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from diverset.data.files import write_durably
 from diverset.errors import DiversetError
 from diverset.evaluation import evaluate_sets
 from diverset.model import Model
 from diverset.training.average import Average
 from diverset.training.batches import Batch, Batches
-from diverset.training.checkpoint import latest_checkpoint, save_checkpoint, write_durably
+from diverset.training.checkpoint import latest_checkpoint, save_checkpoint
 from diverset.training.encoding import encode_split
 from diverset.training.gather import gather_owners, gather_sets
 from diverset.training.memory import keep_freed_memory
@@ -183,8 +184,14 @@ class _Run:
         if self.average is not None:
             self.average.swap(self.plain)
         images, texts = encode_split(self.plain, self.val)
+        similarity, options = self.plain.own_similarity()
         report = evaluate_sets(
-            images, texts, self.val.collection.owners, self.plain.score, health=self._has_sets()
+            images,
+            texts,
+            self.val.collection.owners,
+            similarity,
+            health=self.plain.has_sets,
+            **options,
         )
         found = report.to_dict()
         self.at.history.append({"epoch": self.at.epoch, "rsum": report.rsum})
@@ -204,10 +211,6 @@ class _Run:
                 self.recipe.train.epochs,
             )
         self.fabric.barrier()
-
-    def _has_sets(self) -> bool:
-        """Whether images have sets of one size, whose health can be measured."""
-        return self.recipe.model.image_set.kind != "local"
 
     def _set_mode(self) -> None:
         """Training mode, except for what is frozen or keeps its statistics."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -18,7 +17,7 @@ from diverset.losses import (
 )
 from diverset.model import Model
 from diverset.training.settings import LossConfig
-from diverset.types import EmbeddingSets
+from diverset.types import EmbeddingSets, Gaussian
 
 
 class Objective(nn.Module):
@@ -41,9 +40,11 @@ class Objective(nn.Module):
         chosen = self.chosen
         parts: dict[str, Tensor] = {}
         if self.soft is not None:
-            parts["match"] = self._soft_contrastive(images, texts, owners)
+            drawn, drawn_texts = _gaussian(images), _gaussian(texts)
+            parts["match"] = self.soft(drawn.samples, drawn_texts.samples, owners)
             if chosen.bottleneck:
-                parts["bottleneck"] = chosen.bottleneck * self._bottleneck(images, texts)
+                spread = variational_bottleneck(drawn) + variational_bottleneck(drawn_texts)
+                parts["bottleneck"] = chosen.bottleneck * spread
         else:
             scores = model.score(images.elements, texts.elements)
             parts |= self._ranking(scores, owners, epoch)
@@ -69,20 +70,11 @@ class Objective(nn.Module):
             parts["contrastive"] = chosen.contrastive * extra
         return parts
 
-    def _soft_contrastive(
-        self, images: EmbeddingSets, texts: EmbeddingSets, owners: Tensor
-    ) -> Tensor:
-        assert self.soft is not None
-        if images.gaussian is None or texts.gaussian is None:
-            raise OptionError(
-                "loss.kind soft_contrastive needs samples; set image_set.kind and text_set.kind "
-                "to gaussian"
-            )
-        found: Tensor = self.soft(images.gaussian.samples, texts.gaussian.samples, owners)
-        return found
 
-    @staticmethod
-    def _bottleneck(images: EmbeddingSets, texts: EmbeddingSets) -> Tensor:
-        if images.gaussian is None or texts.gaussian is None:
-            return torch.zeros((), device=images.elements.device)
-        return variational_bottleneck(images.gaussian) + variational_bottleneck(texts.gaussian)
+def _gaussian(sets: EmbeddingSets) -> Gaussian:
+    if sets.gaussian is None:
+        raise OptionError(
+            "loss.kind soft_contrastive needs samples; set image_set.kind and text_set.kind to "
+            "gaussian"
+        )
+    return sets.gaussian

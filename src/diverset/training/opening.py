@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -53,8 +54,9 @@ class Opened:
     images: Source
     texts: Source
 
-    @property
+    @cached_property
     def by_image(self) -> list[NDArray[np.int64]]:
+        """For every image the indices of its captions."""
         order = np.argsort(self.collection.owners, kind="stable")
         counts = np.bincount(self.collection.owners, minlength=len(self.collection))
         return np.split(order, np.cumsum(counts)[:-1])

@@ -22,8 +22,8 @@ import torch
 import yaml
 
 from diverset.config import from_dict, to_dict
+from diverset.data.files import write_durably
 from diverset.errors import CheckpointError
-from diverset.training.checkpoint import write_durably
 from diverset.training.settings import Recipe
 
 RECIPE, ENVIRONMENT, LOG, RESULT, MODEL = (

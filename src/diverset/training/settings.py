@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from diverset.config import ModelConfig
+from diverset.config import ModelConfig, check_positive
 from diverset.errors import OptionError, check_choice
 
 FORMATS = ("karpathy", "coco", "precomp", "table")
@@ -113,8 +113,7 @@ class OptimConfig:
     def __post_init__(self) -> None:
         check_choice("optim.name", self.name, OPTIMIZERS)
         check_choice("optim.schedule", self.schedule, SCHEDULES)
-        if not self.lr > 0:
-            raise OptionError(f"optim.lr is {self.lr}; give a number above 0")
+        check_positive("optim.lr", self.lr)
 
 
 @dataclass(frozen=True)

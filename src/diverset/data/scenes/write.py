@@ -5,7 +5,6 @@ last and in one step, so a folder that has it is complete.
 """
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, astuple
 from hashlib import sha256
@@ -13,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from diverset.data.files import write_durably
 from diverset.data.scenes.options import ScenesOptions, check_whole
 from diverset.data.scenes.picture import draw_scene
 from diverset.data.scenes.scene import Scene, sample_scene
@@ -72,7 +72,8 @@ def write_scenes(
             images.append(record)
             if progress:
                 progress(len(images), total)
-    _write_atomically(target, {"dataset": "scenes", "scenes": recipe, "images": images})
+    content = {"dataset": "scenes", "scenes": recipe, "images": images}
+    write_durably(target, json.dumps(content, separators=(",", ":")).encode())
     return target
 
 
@@ -156,9 +157,3 @@ def _is_complete(target: Path, recipe: dict[str, Any]) -> bool:
         return False
     folder = target.parent / "images"
     return all((folder / image["filename"]).is_file() for image in stored["images"])
-
-
-def _write_atomically(target: Path, content: dict[str, Any]) -> None:
-    partial = target.with_suffix(".part")
-    partial.write_text(json.dumps(content, separators=(",", ":")), encoding="utf-8")
-    os.replace(partial, target)
