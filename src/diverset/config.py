@@ -155,6 +155,21 @@ def to_dict(settings: Any) -> dict[str, Any]:
     return dataclasses.asdict(settings)
 
 
+def chosen_settings(settings: Any) -> dict[str, Any]:
+    """Only what differs from the defaults, so that an option added later changes nothing.
+
+    >>> chosen_settings(ModelConfig(dim=64, image_set=SetConfig(size=2)))
+    {'dim': 64, 'image_set': {'size': 2}}
+    """
+    found: dict[str, Any] = {}
+    for one in dataclasses.fields(settings):
+        value, default = getattr(settings, one.name), getattr(type(settings)(), one.name)
+        if value != default:
+            nested = dataclasses.is_dataclass(value)
+            found[one.name] = chosen_settings(value) if nested else value
+    return found
+
+
 def from_dict(kind: type[Config], values: dict[str, Any], where: str = "") -> Config:
     """Nested dicts as a dataclass; a key it does not have is refused by name.
 

@@ -6,6 +6,7 @@ the business of `diverset.data`, writing weights that of `diverset.pretrained`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, cast
@@ -24,7 +25,7 @@ from diverset.building import (
     text_features,
     trained_backbones,
 )
-from diverset.config import ModelConfig
+from diverset.config import ModelConfig, chosen_settings
 from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError
@@ -219,7 +220,8 @@ class Model(nn.Module):
 
     def fingerprint(self) -> str:
         """A short name of these very weights; files made with a model carry it."""
-        return fingerprint(self, repr(self.architecture))
+        about = json.dumps(chosen_settings(self.architecture), sort_keys=True)
+        return fingerprint(self, about)
 
     def save_pretrained(self, folder: str | PathLike[str], card: str | None = None) -> None:
         """Write config.json, model.safetensors, the vocabulary and a model card."""

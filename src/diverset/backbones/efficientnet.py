@@ -151,11 +151,12 @@ class EfficientNetLite(PictureBackbone):
 def preprocess_for(size: int) -> Preprocess:
     """Pixels over 128 around 127, bicubic, as the family was trained.
 
-    Its classifiers are measured on a crop with 32 pixels of margin; captions speak of what stands
-    at the edge too, so here nothing but the longer side's surplus is cut off.
+    Its classifiers see the middle of a picture; captions speak of what stands at the edge too, so
+    here the whole picture is squashed into the square (docs/log.md has the difference).
     """
     return Preprocess(
         size=size,
+        crop="squash",
         mean=(127 / 255,) * 3,
         std=(128 / 255,) * 3,
         interpolation="bicubic",
