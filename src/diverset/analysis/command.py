@@ -8,6 +8,8 @@ from pathlib import Path
 from diverset.analysis import (
     architecture,
     comparison,
+    cost,
+    elements,
     hyperparameters,
     similarity,
     slot_attention,
@@ -16,7 +18,7 @@ from diverset.analysis import (
 from diverset.analysis.bench import Bench, Run
 from diverset.analysis.runner import plan, run_all
 from diverset.analysis.study import Study
-from diverset.errors import OptionError, check_choice
+from diverset.errors import DiversetError, OptionError, check_choice
 
 STUDIES: dict[str, Study] = {
     module.STUDY.name: module.STUDY
@@ -26,7 +28,9 @@ STUDIES: dict[str, Study] = {
         architecture,
         variance,
         hyperparameters,
+        elements,
         slot_attention,
+        cost,
     )
 }
 ALL = "all"
@@ -43,10 +47,16 @@ def reproduce(what: str, bench: Bench, dry_run: bool = False) -> int:
         print(plan(bench, runs))
         return 0
     failed = run_all(bench, runs) if runs else {}
+    wrong = bool(failed)
     for study in chosen:
-        page = study.write(bench, failed)
-        print(f"{study.name}: {page}", flush=True)
-    return 1 if failed else 0
+        try:
+            print(f"{study.name}: {study.write(bench, failed)}", flush=True)
+        except DiversetError as error:
+            if what != ALL:
+                raise
+            print(f"{study.name} failed: {error}", flush=True)  # the others are still written
+            wrong = True
+    return int(wrong)
 
 
 def _fitting(what: str, bench: Bench) -> list[Study]:

@@ -37,7 +37,7 @@ class _Queue:
 
     def say(self, run: Run, what: str) -> None:
         done = self.total - len(self.waiting) - len(self.active)
-        print(f"[{done}/{self.total}] {run.name} ({run.folder.name}): {what}", flush=True)
+        print(f"[{done} of {self.total} done] {run.name} ({run.folder.name}): {what}", flush=True)
 
 
 def run_all(bench: Bench, runs: Sequence[Run]) -> dict[Path, str]:
@@ -74,8 +74,8 @@ def _start(queue: _Queue) -> None:
             except BlockingIOError:
                 continue
             ask(run)
-            queue.waiting.remove(run)
             queue.say(run, "going on" if run.started and not run.trained else "starting")
+            queue.waiting.remove(run)
             if bench.jobs:
                 # The child inherits the lock and keeps it, even if this process is killed.
                 started = _process(bench, run, lock.fileno())
