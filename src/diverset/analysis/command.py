@@ -7,12 +7,15 @@ from pathlib import Path
 
 from diverset.analysis import (
     architecture,
+    attention,
     comparison,
     cost,
     elements,
     hyperparameters,
+    noisy_correspondence,
     similarity,
     slot_attention,
+    tsne,
     variance,
 )
 from diverset.analysis.bench import Bench, Run
@@ -30,7 +33,10 @@ STUDIES: dict[str, Study] = {
         hyperparameters,
         elements,
         slot_attention,
+        noisy_correspondence,
         cost,
+        attention,
+        tsne,
     )
 }
 ALL = "all"

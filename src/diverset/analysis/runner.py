@@ -11,10 +11,12 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,17 +47,27 @@ def run_all(bench: Bench, runs: Sequence[Run]) -> dict[Path, str]:
     missing = [run for run in runs if not run.report(bench.split).exists()]
     queue = _Queue(bench, missing, len(runs))
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", flush=True)
-    try:
+    with _ending_children(queue):
         while queue.waiting or queue.active:
             _start(queue)
             _collect(queue)
             if queue.waiting or queue.active:
                 time.sleep(PAUSE)
+    return queue.failed
+
+
+@contextmanager
+def _ending_children(queue: _Queue) -> Iterator[None]:
+    """Whoever stops this command, by Ctrl-C or a signal, stops its runs; they can go on later."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
     finally:
+        signal.signal(signal.SIGTERM, before)
         for _, process, _ in queue.active.values():
             process.terminate()
+        for _, process, _ in queue.active.values():
             process.wait()
-    return queue.failed
 
 
 def _start(queue: _Queue) -> None:
@@ -89,7 +101,7 @@ def _process(bench: Bench, run: Run, lock: int) -> subprocess.Popen[bytes]:
     command += [str(run.folder), bench.split, str(bench.store), bench.device]
     # One-thread processes side by side beat one with several threads that wait for each other.
     threads = max(1, (os.cpu_count() or 1) // bench.jobs)
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    environment = {"OMP_NUM_THREADS": str(threads)} | os.environ
     with open(run.folder / LOG, "ab") as log:
         return subprocess.Popen(
             command, stdout=log, stderr=subprocess.STDOUT, env=environment, pass_fds=[lock]
