@@ -12,10 +12,11 @@ from dataclasses import replace
 import pytest
 
 from diverset.analysis import runner
-from diverset.analysis.command import reproduce
+from diverset.analysis.command import STUDIES, reproduce
 from diverset.analysis.rows import Row
 from diverset.analysis.runner import plan, run_all
 from diverset.analysis.similarity import SMOOTH
+from diverset.cli import main
 from diverset.errors import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
@@ -34,12 +35,12 @@ def command(bench, place, *more):
 def test_a_killed_command_is_picked_up(bench, place, tmp_path):
     """Kill the command and its worker in the middle of a run; the next call goes on from there."""
     bench = replace(bench, runs=tmp_path / "runs")
-    asked = command(bench, place, "--seeds", "1", "--jobs", "1", "--train.epochs", "30")
+    asked = command(bench, place, "--seeds", "1", "--jobs", "1", "--train.epochs", "12")
     asked += ["--train.checkpoint_minutes", "0"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(asked, env=environment, start_new_session=True)
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not list(bench.runs.glob("*/checkpoints/step-*4-*.pt")):
+    while time.monotonic() < deadline and not list(bench.runs.glob("*/checkpoints/step-*3-*.pt")):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -51,7 +52,7 @@ def test_a_killed_command_is_picked_up(bench, place, tmp_path):
     assert "going on" in again.stdout and "1 runs, 0 of them done" in again.stdout
     assert (folders[0] / "environment.json").read_text() == before  # the run is the same one
     history = json.loads((folders[0] / "result.json").read_text())["history"]
-    assert [one["epoch"] for one in history] == list(range(1, 31))
+    assert [one["epoch"] for one in history] == list(range(1, 13))
     assert (bench.out / "elements.md").exists()
 
 
@@ -100,6 +101,14 @@ def test_a_dry_run_lists_what_is_needed(bench, tmp_path, capsys):
     run_all(bench, [run])
     said = plan(bench, [run, bench.run_of(SMOOTH, 1)])
     assert "done" in said and "2 runs, 1 of them to train; at 0.0 minutes each" in said
+
+
+def test_help_names_every_study(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for name in STUDIES:
+        assert name in said.replace("- ", "-"), name
 
 
 def test_mistakes_are_refused(bench):

@@ -95,6 +95,10 @@ class Bench:
     def dataset(self) -> str:
         return self.stem.split("_")[0]
 
+    def titled(self, title: str) -> str:
+        """A plot's title, with what it was measured on."""
+        return f"{title} ({self.stem}, {self.split})"
+
     def recipe_of(self, row: Row) -> Recipe:
         """The row's own recipe file where there is one under equal backbones, else the changes."""
         if row.sibling:

@@ -61,7 +61,7 @@ def write(bench: Bench, failed: Failed) -> Path:
                 _bootstrap_table(bootstraps),
             ],
             verdicts=[judge(claim, outcomes) for claim in claims],
-            pictures=plot_rows(bench.out / "comparison.png", title, outcomes, OURS),
+            pictures=plot_rows(bench.out / "comparison.png", bench.titled(title), outcomes, OURS),
             numbers={
                 "rows": [one.to_dict() for one in outcomes],
                 "ensembles": {name: one for name, one in pairs.items() if one},

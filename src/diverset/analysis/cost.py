@@ -87,7 +87,9 @@ def write(bench: Bench, failed: Failed) -> Path:
                     ["method", "paper: ms", "paper: ratio", "FLOPs", "ms", "ratio"], retrieval
                 ),
             ],
-            pictures=_plot(bench.out / "cost.png", paper_size, found),
+            pictures=_plot(
+                bench.out / "cost.png", bench.titled("Cost of a comparison"), paper_size, found
+            ),
             numbers={
                 "paper_ratio": PAPER_RATIO,
                 "paper_latency_ms": PAPER_LATENCY,
@@ -107,7 +109,9 @@ def write(bench: Bench, failed: Failed) -> Path:
     )
 
 
-def _plot(target: Path, paper_size: dict[str, int], found: dict[str, Cost]) -> list[str]:
+def _plot(
+    target: Path, title: str, paper_size: dict[str, int], found: dict[str, Cost]
+) -> list[str]:
     drawn, (axes,) = figure()
     bars: list[tuple[str, list[float], str]] = [
         ("paper", [PAPER_RATIO[name] for name in NAMES], ORANGE),
@@ -125,7 +129,7 @@ def _plot(target: Path, paper_size: dict[str, int], found: dict[str, Cost]) -> l
     axes.set_yscale("log")
     axes.set_xticks(range(len(NAMES)), NAMES)
     axes.set_ylabel(f"FLOPs of one pair, {SINGLE} = 1")
-    axes.set_title("Cost of a comparison")
+    axes.set_title(title)
     axes.legend(loc="upper left")
     return save(drawn, target)
 

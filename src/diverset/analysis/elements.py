@@ -140,7 +140,7 @@ def write(bench: Bench, failed: Failed) -> Path:
             "row alike. The paper's figures are for Flickr30K with region features.",
             tables=[outcome_table(rows, [RSUM])],
             verdicts=[judge(claim, rows) for claim in claims(*sizes)],
-            pictures=plot_rows(bench.out / "elements.png", title, rows, WHOLE),
+            pictures=plot_rows(bench.out / "elements.png", bench.titled(title), rows, WHOLE),
             numbers={
                 "rows": [one.to_dict() for one in rows],
                 "by_element": {run.folder.name: one for run, one in zip(runs, found, strict=True)},

@@ -79,14 +79,16 @@ def write(bench: Bench, failed: Failed) -> Path:
             "figures are for Flickr30K with region features, all at K = 4, T = 4, alpha = 16.",
             tables=[outcome_table(one, (RSUM, *VARIANCES)) for one in found.values()],
             verdicts=verdicts,
-            pictures=_plot(bench.out / "hyperparameters.png", found),
+            pictures=_plot(
+                bench.out / "hyperparameters.png", bench.titled("Hyperparameters"), found
+            ),
             numbers={"rows": [one.to_dict() for one in every]},
             notes=failures(every),
         ),
     )
 
 
-def _plot(target: Path, found: dict[str, list[Outcome]]) -> list[str]:
+def _plot(target: Path, title: str, found: dict[str, list[Outcome]]) -> list[str]:
     drawn, panels = figure(1, len(found), width=11, height=4)
     for axes, (name, outcomes) in zip(panels, found.items(), strict=True):
         named = {one.name: one for one in outcomes}
@@ -100,7 +102,9 @@ def _plot(target: Path, found: dict[str, list[Outcome]]) -> list[str]:
         axes.set_xlabel(name)
         axes.set_ylabel(f"RSUM minus that at {name} = {BEST[name]}")
         axes.set_title(f"RSUM over {name}")
-    panels[0].legend(loc="best", framealpha=0.9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    drawn.suptitle(title)
     return save(drawn, target)
 
 

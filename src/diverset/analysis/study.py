@@ -60,7 +60,7 @@ def row_study(
                 about,
                 tables=[outcome_table(outcomes, columns)],
                 verdicts=[judge(claim, outcomes) for claim in claims],
-                pictures=plot_rows(bench.out / f"{name}.png", title, outcomes, base),
+                pictures=plot_rows(bench.out / f"{name}.png", bench.titled(title), outcomes, base),
                 numbers={"rows": [one.to_dict() for one in outcomes]},
                 notes=failures(outcomes),
             ),

@@ -114,12 +114,12 @@ def write_page(bench: Bench, page: Page) -> Path:
     bench.out.mkdir(parents=True, exist_ok=True)
     target = bench.out / f"{page.study}.md"
     chosen = bench.recipe.train
-    command = f"diverset reproduce {page.study} --recipe {bench.file.name} --seeds {bench.seeds}"
     parts = [
         f"# {page.title}",
         page.about,
-        f"Recipe `{bench.stem}` ({chosen.epochs} epochs), split `{bench.split}`, by `{command}`. "
-        "Recalls and RSUM in percent; mean ± standard deviation over seeds.",
+        f"Recipe `{bench.stem}` ({chosen.epochs} epochs), split `{bench.split}`, by "
+        f"`{_command(bench, page)}`. Recalls and RSUM in percent; mean ± standard deviation over "
+        "seeds.",
         *page.tables,
         *(f"![{page.title}]({name})" for name in page.pictures),
     ]
@@ -145,6 +145,18 @@ def write_page(bench: Bench, page: Page) -> Path:
     text = json.dumps(numbers, indent=2, ensure_ascii=False)
     write_durably(target.with_suffix(".json"), (text + "\n").encode())
     return target
+
+
+def _command(bench: Bench, page: Page) -> str:
+    """How to get the page again; where the data lies is left to whoever asks."""
+    given = list(bench.overrides)
+    for place, word in enumerate(given):
+        if word.startswith("--data.root"):
+            del given[place : place + (1 if "=" in word else 2)]
+            break
+    words = ["diverset reproduce", page.study, "--recipe", bench.file.name]
+    words += ["--seeds", str(bench.seeds), *given]
+    return " ".join(words)
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:

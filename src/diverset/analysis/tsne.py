@@ -135,7 +135,7 @@ def _plot(bench: Bench, failed: Failed) -> list[str]:
         _handle("^", GREY, "text"),
     ]
     drawn.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    drawn.suptitle("Elements of sets under three similarities (t-SNE)")
+    drawn.suptitle(bench.titled("Elements of sets under three similarities, t-SNE"))
     return save(drawn, bench.out / "tsne.png", svg=False)
 
 
