@@ -1,6 +1,7 @@
 """Claims are decided by means and spreads, and by nothing else."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -56,3 +57,17 @@ def test_rows_without_numbers_decide_nothing():
 def test_a_failed_row_says_so():
     failed = Outcome("GRU", {}, {"rsum": 423.3}, note="seed 0 failed: NaN")
     assert "| GRU | 423.3 | failed | 0 |" in outcome_table([failed], [RSUM])
+
+
+def test_rows_of_the_same_runs_are_compared_seed_by_seed():
+    found = rows(a=[10, 20, 30], b=[9, 18.9, 29.1], c=[5, 30, 29])
+    claim = Claim("", ("a",), ("b",))
+    assert judge(claim, found).answer == OPEN  # seeds differ by 10
+    assert judge(replace(claim, paired=True), found).answer == HOLDS
+    assert judge(Claim("", ("a",), ("b", "c"), paired=True), found).answer == OPEN
+
+
+def test_a_verdict_names_the_closest_pairs():
+    found = rows(a=[10, 10], **{f"b{n}": [n, n] for n in range(6)})
+    said = judge(Claim("", ("a",), tuple(f"b{n}" for n in range(6))), found).numbers
+    assert said.startswith("a 10.00 - b5 5.00 = +5.00") and said.endswith("; and 3 more")

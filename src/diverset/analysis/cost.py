@@ -26,6 +26,7 @@ from diverset.analysis.methods import OURS, methods
 from diverset.analysis.plots import BLUE, ORANGE, SKY, figure, save
 from diverset.analysis.study import Failed, Study
 from diverset.analysis.tables import Page, markdown_table, write_page
+from diverset.analysis.worker import encoding_device
 from diverset.training.opening import read_split
 
 NAMES = (SINGLE, OURS, SCAN)
@@ -60,7 +61,7 @@ def write(bench: Bench, failed: Failed) -> Path:
         for name in NAMES
     ]
     images = len(read_split(bench.recipe.data, bench.split))
-    threads = torch.get_num_threads()
+    threads, device = torch.get_num_threads(), encoding_device(bench.device)
     return write_page(
         bench,
         Page(
@@ -68,7 +69,7 @@ def write(bench: Bench, failed: Failed) -> Path:
             "Cost of a comparison",
             "Sec. 4.4 and appendix: what it takes to score encoded items. FLOPs are counted by "
             "torch, two for a multiplication and addition; the paper counts one, which leaves "
-            f"ratios as they are. Latencies: median, {threads} threads, {bench.device}.",
+            f"ratios as they are. Latencies: median, {threads} threads, {device}.",
             tables=[
                 "## One pair",
                 markdown_table(

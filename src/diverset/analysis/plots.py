@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diverset.analysis.outcomes import Outcome
 from diverset.errors import import_extra
 
@@ -17,7 +19,7 @@ BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 YELLOW, SKY, GREY = "#E69F00", "#56B4E9", "#666666"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, YELLOW, SKY)
 """Okabe and Ito's; the plain yellow is left out, which is hard to see on white."""
-MARKERS = ("o", "^", "s", "D", "v", "P")
+FAR = 100.0
 
 
 def figure(rows: int = 1, columns: int = 1, width: float = 7.0, height: float = 4.0) -> Any:
@@ -55,10 +57,13 @@ def plot_rows(
     named = {one.name: one for one in shown}
     if base not in named:
         return []
-    drawn, (axes,) = figure(height=1.4 + 0.5 * len(shown))
+    drawn, (axes,) = figure(height=1.4 + (0.5 if len(shown) < 8 else 0.35) * len(shown))
     places = list(range(len(shown)))[::-1]
     draw_relative(axes, places, shown, named[base], metric, across=True)
     axes.axvline(0, color=GREY, linewidth=1)
+    if np.ptp(axes.get_xlim()) > FAR:  # one row far off would press all others together
+        axes.set_xscale("symlog", linthresh=10)
+        axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(places, [one.name for one in shown])
     axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xlabel(f"RSUM minus that of “{base}”")

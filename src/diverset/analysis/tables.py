@@ -17,6 +17,7 @@ from diverset.analysis.verdicts import Verdict
 from diverset.data.files import write_durably
 
 FORMAT = 1
+UNITS = " Recalls and RSUM in percent; mean ± standard deviation over seeds."
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,7 @@ def write_page(bench: Bench, page: Page) -> Path:
         f"# {page.title}",
         page.about,
         f"Recipe `{bench.stem}` ({chosen.epochs} epochs), split `{bench.split}`, by "
-        f"`{_command(bench, page)}`. Recalls and RSUM in percent; mean ± standard deviation over "
-        "seeds.",
+        f"`{_command(bench, page)}`." + (UNITS if page.verdicts else ""),
         *page.tables,
         *(f"![{page.title}]({name})" for name in page.pictures),
     ]
@@ -128,7 +128,8 @@ def write_page(bench: Bench, page: Page) -> Path:
         parts.append(
             "A claim holds, or does not hold, only where the difference of means exceeds the "
             "spread over seeds: the root of both squared standard deviations, at least what the "
-            "standard deviation pooled over all rows gives. Otherwise it is not decided."
+            "standard deviation pooled over all rows gives. Otherwise it is not decided. Rows from "
+            "the same runs are compared seed by seed."
         )
     parts += page.notes
     write_durably(target, ("\n\n".join(parts) + "\n").encode())

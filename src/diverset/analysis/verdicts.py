@@ -9,20 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from diverset.analysis.outcomes import Outcome, pooled_spread
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decided"
+SHOWN = 3  # pairs of rows in a verdict
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Every one of `better` lies above every one of `worse`."""
+    """Every one of `better` lies above every one of `worse`.
+
+    Rows that come from the same runs are `paired`: they are compared seed by seed, and it is the
+    spread of these differences that counts.
+    """
 
     text: str
     better: tuple[str, ...]
     worse: tuple[str, ...]
     metric: str = "rsum"
+    paired: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,20 +80,24 @@ def judge(claim: Claim, outcomes: Sequence[Outcome]) -> Verdict:
     ]
     if missing:
         return Verdict(claim.text, OPEN, f"no numbers for {', '.join(missing)}")
-    pooled = pooled_spread(outcomes, claim.metric)
-    pairs = [
-        compare(named[one], named[other], claim.metric, pooled)
-        for one in claim.better
-        for other in claim.worse
-    ]
+    rows = [(named[one], named[other]) for one in claim.better for other in claim.worse]
+    if claim.paired:
+        pairs = compare_paired(rows, claim.metric)
+    else:
+        pooled = pooled_spread(outcomes, claim.metric)
+        pairs = [compare(one, other, claim.metric, pooled) for one, other in rows]
     answers = [pair.answer for pair in pairs]
     answer = OPEN
     if FAILS in answers:
         answer = FAILS
     elif all(one == HOLDS for one in answers):
         answer = HOLDS
-    shown = [pair for pair in pairs if pair.answer == answer] or pairs
-    return Verdict(claim.text, answer, "; ".join(str(pair) for pair in shown))
+    # The pairs that decide: those that answered so, the closest first.
+    shown = sorted((pair for pair in pairs if pair.answer == answer), key=lambda pair: pair.value)
+    numbers = "; ".join(str(pair) for pair in shown[:SHOWN])
+    if len(shown) > SHOWN:
+        numbers += f"; and {len(shown) - SHOWN} more"
+    return Verdict(claim.text, answer, numbers)
 
 
 def compare(
@@ -104,3 +115,25 @@ def compare(
     if own[0] is not None and own[1] is not None:
         spread = max(math.hypot(own[0], own[1]), math.sqrt(2) * (pooled or 0.0))
     return Difference(better, worse, metric, first - second, spread)
+
+
+def compare_paired(rows: Sequence[tuple[Outcome, Outcome]], metric: str) -> list[Difference]:
+    """Differences seed by seed; their spread is at least the one pooled over these pairs."""
+    gaps = {
+        f"{place}": [
+            ours - theirs
+            for ours, theirs in zip(one.values[metric], other.values[metric], strict=True)
+        ]
+        for place, (one, other) in enumerate(rows)
+    }
+    outcomes = [Outcome(name, {metric: found}) for name, found in gaps.items()]
+    pooled = pooled_spread(outcomes, metric)
+    return [
+        Difference(
+            *pair,
+            metric,
+            fmean(gap.values[metric]),
+            None if (own := gap.spread(metric)) is None else max(own, pooled or 0.0),
+        )
+        for pair, gap in zip(rows, outcomes, strict=True)
+    ]
