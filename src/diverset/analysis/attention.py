@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL.Image import Image
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -26,10 +27,12 @@ from diverset.analysis.rows import Row
 from diverset.analysis.study import Failed, Study
 from diverset.analysis.tables import Page, markdown_table, write_page
 from diverset.data.images import open_picture
+from diverset.data.preprocess import Preprocess
 from diverset.errors import OptionError
 from diverset.inputs import evaluation_mode
 
 SHOWN = 4  # pictures, where none are asked for
+SIDE = 256  # pixels, about
 LOOKED_AT = 200  # pictures, for the overlap of maps
 ATTENDING = ("slots", "transformer", "pie_net")
 ROW = Row("ours")
@@ -125,6 +128,7 @@ def write(bench: Bench, failed: Failed) -> Path:
                 markdown_table(
                     ["picture", "slot", "nearest caption", "matching"],
                     [[o.image, str(o.slot), o.caption, "✓" if o.matching else ""] for o in rows],
+                    numbers=False,
                 ),
             ],
             pictures=pictures,
@@ -145,7 +149,7 @@ def _draw(bench: Bench, encoded: Encoded, image: int, found: Sequence[Nearest]) 
     side = int(cells**0.5)
     assert encoded.split.collection.pictures is not None
     file = encoded.split.collection.pictures[image]
-    seen = encoded.model.picture_network().preprocess.resized(open_picture(file))
+    seen = _seen(encoded.model.picture_network().preprocess, file)
     columns = iterations + 2
     drawn, axes = figure(slots, columns, width=1.7 * columns + 1, height=1.75 * slots + 0.5)
     for one in axes:
@@ -163,6 +167,13 @@ def _draw(bench: Bench, encoded: Encoded, image: int, found: Sequence[Nearest]) 
     name = encoded.split.collection.image_ids[image]
     drawn.suptitle(f"What each slot took of picture {name}", fontsize=11)
     return save(drawn, bench.out / f"attention-{image}.png", svg=False)
+
+
+def _seen(preprocess: Preprocess, file: Path) -> Image:
+    """The part of a picture that the network sees, large enough to look at."""
+    scale = max(1, SIDE // preprocess.size)
+    larger = replace(preprocess, size=scale * preprocess.size, resize=scale * preprocess.resize)
+    return larger.resized(open_picture(file))
 
 
 def _overlay(axes: Any, grey: Any, share: Any, colour: str) -> None:

@@ -104,9 +104,9 @@ def cell(outcome: Outcome, column: Column) -> str:
     return shown if spread is None else f"{shown} ± {spread:.{column.digits}f}"
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
-    align = ["---"] + ["---:"] * (len(head) - 1)
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], numbers: bool = True) -> str:
+    """A table whose first column is text; the others are numbers, or text as well."""
+    align = ["---"] + ["---:" if numbers else "---"] * (len(head) - 1)
     return "\n".join(_line(cells) for cells in (head, align, *rows))
 
 
@@ -157,6 +157,8 @@ def _command(bench: Bench, page: Page) -> str:
             break
     words = ["diverset reproduce", page.study, "--recipe", bench.file.name]
     words += ["--seeds", str(bench.seeds), *given]
+    if page.study == "attention" and bench.images:
+        words += ["--images", *map(str, bench.images)]
     return " ".join(words)
 
 
