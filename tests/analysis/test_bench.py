@@ -10,12 +10,13 @@ from diverset.analysis import architecture, hyperparameters, similarity, slot_at
 from diverset.analysis.bench import Bench, digest, open_bench, with_scenes
 from diverset.analysis.methods import methods
 from diverset.analysis.rows import Row, both_sets, changed
+from diverset.config import to_dict
 from diverset.data import Vocabulary
 from diverset.errors import DataError
 from diverset.model import Model
 from diverset.training.command import parse_recipe
 from diverset.training.run import read_recipe
-from diverset.training.settings import DataConfig
+from diverset.training.settings import DataConfig, Recipe
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = sorted([*RECIPES.glob("flickr8k_*.yaml"), RECIPES / "scenes.yaml"])
@@ -77,6 +78,18 @@ def test_the_folder_is_found_again_and_shared(bench, place, tmp_path):
     assert moved.out == Path("results") / "tiny"
     fewer = changed(bench.recipe, {"data.limit": 3})
     assert digest(fewer) != digest(bench.recipe)
+
+
+def test_options_at_their_defaults_do_not_name_a_run(bench, monkeypatch):
+    before = digest(bench.recipe)
+    plain = to_dict(bench.recipe)
+    plain["loss"]["added_later"] = 0.0
+    defaults = to_dict(Recipe())
+    defaults["loss"]["added_later"] = 0.0
+    seen = iter([plain, defaults])
+    monkeypatch.setattr("diverset.analysis.bench.to_dict", lambda recipe: next(seen))
+    plain["about"], plain["data"]["root"] = "", "."
+    assert digest(bench.recipe) == before
 
 
 def test_other_captions_are_another_run(bench, tmp_path):

@@ -17,7 +17,7 @@ from diverset.analysis.rows import Row
 from diverset.analysis.runner import plan, run_all
 from diverset.analysis.similarity import SMOOTH
 from diverset.cli import main
-from diverset.errors import OptionError
+from diverset.errors import CheckpointError, OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
 
@@ -90,6 +90,15 @@ def test_a_folder_that_is_being_trained_is_waited_for(bench, tmp_path, monkeypat
     monkeypatch.setattr(runner.time, "sleep", pause)
     assert run_all(bench, [run]) == {}
     assert pauses == [False, False, False] and run.trained
+
+
+def test_a_folder_with_other_settings_is_refused(bench, tmp_path):
+    bench = replace(bench, runs=tmp_path, seeds=1)
+    run = bench.run_of(SMOOTH, 0)
+    run_all(bench, [run])
+    other = bench.run_of(Row("other", {"optim.lr": 0.5}), 0)
+    with pytest.raises(CheckpointError, match="other settings"):
+        run_all(bench, [replace(other, folder=run.folder)])
 
 
 def test_a_dry_run_lists_what_is_needed(bench, tmp_path, capsys):

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from diverset.analysis.rows import Row, changed
 from diverset.config import to_dict
@@ -168,10 +169,16 @@ def with_scenes(data: DataConfig, default: Path) -> DataConfig:
 
 
 def digest(recipe: Recipe) -> str:
-    """Sixteen hexadecimal digits of what decides a run."""
-    plain = to_dict(replace(recipe, about=""))
-    plain["data"].pop("root")
-    content = {"format": FORMAT, "captions": captions_digest(recipe.data), "recipe": plain}
+    """Sixteen hexadecimal digits of what decides a run.
+
+    Options at their defaults are left out, so that an option that is added later renames no run.
+    """
+    same = replace(recipe, about="", data=replace(recipe.data, root="."))
+    content = {
+        "format": FORMAT,
+        "captions": captions_digest(recipe.data),
+        "recipe": _differing(to_dict(same), to_dict(Recipe())),
+    }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -194,6 +201,15 @@ def file_name(text: str) -> str:
     'coco-test-ids-npy'
     """
     return re.sub(r"\W+", "-", text).strip("-").lower()
+
+
+def _differing(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, value in values.items():
+        kept = _differing(value, defaults[name]) if isinstance(value, dict) else value
+        if kept != ({} if isinstance(value, dict) else defaults[name]):
+            found[name] = kept
+    return found
 
 
 def _backbones(recipe: Recipe) -> tuple[str, ...]:

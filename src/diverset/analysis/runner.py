@@ -23,7 +23,7 @@ from pathlib import Path
 from diverset.analysis.bench import Bench, Run
 from diverset.analysis.worker import ask, work
 from diverset.errors import DiversetError
-from diverset.training.run import RESULT
+from diverset.training.run import RECIPE, RESULT, start_run
 
 LOG, LOCK = "train.log", "lock"
 PAUSE = 0.2  # seconds between looks at the processes
@@ -44,6 +44,9 @@ class _Queue:
 
 def run_all(bench: Bench, runs: Sequence[Run]) -> dict[Path, str]:
     """Train and evaluate what is missing; returns the reasons of those that failed."""
+    for run in runs:
+        if (run.folder / RECIPE).exists():
+            start_run(run.folder, run.recipe)  # refuses a folder that holds other settings
     missing = [run for run in runs if not run.report(bench.split).exists()]
     queue = _Queue(bench, missing, len(runs))
     print(f"{len(runs)} runs, {len(runs) - len(missing)} of them done", flush=True)
