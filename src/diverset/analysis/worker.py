@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 import yaml
 
 from diverset.analysis.bench import Run
@@ -40,6 +41,7 @@ def work(folder: Path, split: str, store: Path, device: str) -> None:
     if not run.report(split).exists():
         asked = Asked(root=run.recipe.data.root, split=split)
         on = encoding_device(device)
+        torch.manual_seed(run.recipe.train.seed)  # random slots are drawn in evaluation, too
         keep_report(
             evaluate([str(folder)], asked, cache=store, device=on),
             run.report(split),
@@ -74,8 +76,6 @@ def encoding_device(device: str) -> str:
     """Training chooses "auto" by itself; evaluation wants a name."""
     if device != "auto":
         return device
-    import torch
-
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
