@@ -36,6 +36,9 @@ def test_a_trained_study_writes_table_numbers_and_plot(name, bench, capsys):
         assert (bench.out / f"{name}.{kind}").stat().st_size > 5000
     assert str(bench.runs) not in text + json.dumps(numbers)
     capsys.readouterr()
+    if name == "comparison":
+        pairs = numbers["paired_bootstrap"]["SCAN"]
+        assert [one["run_seed"] for one in pairs] == [0, 1] and len(numbers["ensembles"]) == 7
     assert reproduce(name, bench) == 0  # a second call trains nothing
     said = capsys.readouterr().out
     assert "starting" not in said and f"{len(STUDIES[name].runs(bench))} of them done" in said

@@ -104,7 +104,7 @@ def _bootstraps(bench: Bench, row: Row, ours: Row, failed: Failed) -> list[dict[
         if first.folder in failed or second.folder in failed:
             continue
         ranks = [stored_ranks(run.ranks(bench.split)) for run in (first, second)]
-        found.append({"seed": seed, **asdict(paired_bootstrap(*ranks))})
+        found.append({"run_seed": seed, **asdict(paired_bootstrap(*ranks))})
     return found
 
 
@@ -112,7 +112,7 @@ def _bootstrap_table(bootstraps: dict[str, list[dict[str, Any]]]) -> str:
     rows = [
         [
             f"{OURS} - {name}",
-            str(one["seed"]),
+            str(one["run_seed"]),
             f"{one['difference']:+.1f}",
             f"{one['low']:+.1f} to {one['high']:+.1f}",
             f"{one['p_value']:.4f}",

@@ -50,9 +50,14 @@ def save(drawn: Any, target: Path, svg: bool = True) -> list[str]:
 
 
 def plot_rows(
-    target: Path, title: str, outcomes: Sequence[Outcome], base: str, metric: str = "rsum"
+    target: Path,
+    title: str,
+    outcomes: Sequence[Outcome],
+    base: str,
+    metric: str = "rsum",
+    label: str = "RSUM",
 ) -> list[str]:
-    """RSUM of every row minus that of the base row, ours and the paper's on one axis."""
+    """A metric of every row minus that of the base row, ours and the paper's on one axis."""
     shown = [one for one in outcomes if one.mean(metric) is not None]
     named = {one.name: one for one in shown}
     if base not in named:
@@ -66,7 +71,7 @@ def plot_rows(
         axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(places, [one.name for one in shown])
     axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlabel(f"RSUM minus that of “{base}”")
+    axes.set_xlabel(f"{label} minus that of “{base}”")
     axes.set_title(title)
     axes.legend(loc="best", framealpha=0.9)
     return save(drawn, target)

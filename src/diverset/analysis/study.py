@@ -48,7 +48,7 @@ def row_study(
     claims: Sequence[Claim],
     columns: Sequence[Column] = (RSUM,),
 ) -> Study:
-    """A study that is one table of trained rows, compared with the base row."""
+    """A study that is one table of trained rows, compared with the base row; plots column one."""
 
     def write(bench: Bench, failed: Failed) -> Path:
         outcomes = [outcome_of(bench, row, failed) for row in rows]
