@@ -62,7 +62,7 @@ def plot_rows(
     named = {one.name: one for one in shown}
     if base not in named:
         return []
-    drawn, (axes,) = figure(height=1.4 + (0.5 if len(shown) < 8 else 0.35) * len(shown))
+    drawn, (axes,) = figure(height=1.7 + (0.5 if len(shown) < 8 else 0.35) * len(shown))
     places = list(range(len(shown)))[::-1]
     draw_relative(axes, places, shown, named[base], metric, across=True)
     axes.axvline(0, color=GREY, linewidth=1)
@@ -73,7 +73,7 @@ def plot_rows(
     axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xlabel(f"{label} minus that of “{base}”")
     axes.set_title(title)
-    axes.legend(loc="best", framealpha=0.9)
+    drawn.legend(loc="outside lower center", ncols=2, frameon=False)
     return save(drawn, target)
 
 
