@@ -99,6 +99,8 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--json", help="write the report to this file as well")
     evaluate.set_defaults(run=_evaluate)
 
+    _add_reproduce(verbs)
+
     reference = _verb(
         verbs,
         "import-reference",
@@ -113,6 +115,41 @@ def _parser() -> argparse.ArgumentParser:
     )
     reference.set_defaults(run=_import_reference)
     return parser
+
+
+def _add_reproduce(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    reproduce = _verb(
+        verbs,
+        "reproduce",
+        "make a table or figure of the paper again, training what it needs",
+        "diverset reproduce similarity --recipe recipes/scenes.yaml\n"
+        "  diverset reproduce all --recipe recipes/flickr8k_minilm.yaml --data.root flickr8k "
+        "--jobs 2\n"
+        "  diverset reproduce hyperparameters --recipe recipes/scenes.yaml --dry-run",
+    )
+    reproduce.add_argument(
+        "what",
+        help="all, comparison, similarity, architecture, variance, hyperparameters, elements, "
+        "slot-attention, noisy-correspondence, cost, attention, tsne",
+    )
+    reproduce.add_argument("--recipe", required=True, help="a YAML file; rows are changes to it")
+    reproduce.add_argument("--seeds", type=int, default=2, help="runs of each row (default: 2)")
+    reproduce.add_argument(
+        "--jobs", type=int, default=1, help="runs side by side; 0 trains in this process"
+    )
+    reproduce.add_argument("--split", default="val", help="to report: val (default) or test")
+    reproduce.add_argument(
+        "--runs", default="runs/reproduce", help="folder of runs (default: runs/reproduce)"
+    )
+    reproduce.add_argument("--out", help="folder of tables (default: results/RECIPE)")
+    reproduce.add_argument("--images", type=int, nargs="+", help="attention: which pictures")
+    reproduce.add_argument("--cxc", default="", help="noisy-correspondence: CxC's annotations")
+    reproduce.add_argument("--cache", help="folder for features of frozen networks")
+    reproduce.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
+    reproduce.add_argument(
+        "--dry-run", action="store_true", help="list the runs that are needed and leave"
+    )
+    reproduce.set_defaults(run=_reproduce, takes_overrides=True)
 
 
 def _verb(
@@ -205,6 +242,33 @@ def _difference(found: Comparison, against: Sequence[str]) -> str:
         f"{found.confidence:.0%} interval {found.low:+.1f} to {found.high:+.1f}, "
         f"p = {found.p_value:.3f} (paired bootstrap, {found.resamples:,} drawings)"
     )
+
+
+def _reproduce(given: argparse.Namespace) -> int:
+    _need("yaml", "lightning_fabric", "tensorboard", "rich")
+    import_extra("matplotlib", "analysis")
+    from dataclasses import replace
+
+    from diverset.analysis.bench import open_bench
+    from diverset.analysis.command import reproduce
+
+    bench = open_bench(
+        given.recipe,
+        given.overrides,
+        Path(given.runs),
+        Path(given.out) if given.out else None,
+        given.split,
+        _cache(given),
+    )
+    bench = replace(
+        bench,
+        device=given.device,
+        seeds=given.seeds,
+        jobs=given.jobs,
+        images=tuple(given.images or ()),
+        cxc=given.cxc,
+    )
+    return reproduce(given.what, bench, given.dry_run)
 
 
 def _import_reference(given: argparse.Namespace) -> int:
