@@ -143,6 +143,9 @@ def _add_reproduce(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     reproduce.add_argument("--out", help="folder of tables (default: results/RECIPE)")
     reproduce.add_argument("--images", type=int, nargs="+", help="attention: which pictures")
+    reproduce.add_argument(
+        "--skip", nargs="+", help="comparison: methods to leave out, as SCAN, which takes long"
+    )
     reproduce.add_argument("--cxc", default="", help="noisy-correspondence: CxC's annotations")
     reproduce.add_argument("--cache", help="folder for features of frozen networks")
     reproduce.add_argument("--device", default="auto", help="auto, cpu, cuda (default: auto)")
@@ -267,6 +270,7 @@ def _reproduce(given: argparse.Namespace) -> int:
         jobs=given.jobs,
         images=tuple(given.images or ()),
         cxc=given.cxc,
+        skip=tuple(given.skip or ()),
     )
     return reproduce(given.what, bench, given.dry_run)
 

@@ -73,6 +73,7 @@ class Bench:
         jobs: how many processes train side by side; 0 trains in this one.
         images: which pictures of the split to show; the first ones by default.
         cxc: folder with CxC's annotations.
+        skip: methods that the comparison leaves out, by their names.
     """
 
     file: Path
@@ -87,6 +88,7 @@ class Bench:
     jobs: int = 1
     images: tuple[int, ...] = ()
     cxc: str = ""
+    skip: tuple[str, ...] = ()
 
     @property
     def stem(self) -> str:

@@ -26,6 +26,7 @@ from diverset.analysis.tables import (
 )
 from diverset.analysis.verdicts import Claim, judge
 from diverset.analysis.worker import encoding_device, keep_report, stored_ranks
+from diverset.errors import check_choice
 from diverset.evaluation import paired_bootstrap
 from diverset.training.evaluating import Asked, evaluate
 
@@ -34,7 +35,7 @@ PAIR = 2  # the paper's ensembles are of two models
 
 
 def write(bench: Bench, failed: Failed) -> Path:
-    rows = methods(bench.recipe)
+    rows = compared(bench)
     outcomes = [outcome_of(bench, row, failed) for row in rows]
     pairs = {row.name: ensemble(bench, row, failed) for row in rows}
     bootstraps = {
@@ -45,7 +46,8 @@ def write(bench: Bench, failed: Failed) -> Path:
         for row in rows
         if row.name not in (OURS, CONTROL)
     ]
-    claims.append(Claim("sets beat their control, one vector (K = 1)", (OURS,), (CONTROL,)))
+    if CONTROL not in bench.skip:
+        claims.append(Claim("sets beat their control, one vector (K = 1)", (OURS,), (CONTROL,)))
     title = "Methods"
     return write_page(
         bench,
@@ -70,6 +72,14 @@ def write(bench: Bench, failed: Failed) -> Path:
             notes=failures(outcomes),
         ),
     )
+
+
+def compared(bench: Bench) -> list[Row]:
+    """The methods, without those that are not asked for; ours always is."""
+    rows = methods(bench.recipe)
+    for name in bench.skip:
+        check_choice("skip", name, [row.name for row in rows if row.name != OURS])
+    return [row for row in rows if row.name not in bench.skip]
 
 
 def ensemble(bench: Bench, row: Row, failed: Failed) -> dict[str, float]:
@@ -140,6 +150,6 @@ def _table(bench: Bench, outcomes: Sequence[Outcome], pairs: dict[str, dict[str,
 STUDY = Study(
     "comparison",
     "Tab. 1 and 2: methods by recalls and RSUM, ensembles, paired bootstrap",
-    lambda bench: bench.runs_of(methods(bench.recipe)),
+    lambda bench: bench.runs_of(compared(bench)),
     write,
 )
