@@ -41,19 +41,31 @@ class QdrantStore:
     """A collection of a Qdrant server; see `diverset.index.base.SetStore` for the methods."""
 
     def __init__(
-        self, client: QdrantClient, place: str, name: str, options: QdrantOptions | None = None
+        self,
+        client: QdrantClient,
+        place: str,
+        name: str,
+        settings: Settings,
+        options: QdrantOptions | None = None,
     ) -> None:
-        """Open a collection that exists; `place` names the server in messages."""
-        self._client, self._name = client, check_name("collection", name)
-        self._place, self._options = place, options or QdrantOptions()
-        if not self.exists(client, place, name):
+        """`place` names the server in messages."""
+        self._client, self._place, self._name = client, place, name
+        self._settings, self._options = settings, options or QdrantOptions()
+        self._elements = [element(one) for one in range(settings.slots)]
+
+    @classmethod
+    def open(
+        cls, client: QdrantClient, place: str, name: str, options: QdrantOptions | None = None
+    ) -> QdrantStore:
+        """Open a collection that exists."""
+        if not cls.exists(client, place, name):
             raise EngineError(
                 f"{place} has no collection {name!r}; make it by diverset index copy or add-shards"
             )
         with _asking(place):
             about = client.get_collection(name).config
-        self._settings = from_stored(about.metadata, f"collection {name!r} of {place}")
-        self._elements = [element(one) for one in range(self._settings.slots)]
+        settings = from_stored(about.metadata, f"{place} collection {name}")
+        return cls(client, place, name, settings, options)
 
     @classmethod
     def create(
@@ -65,8 +77,7 @@ class QdrantStore:
         options: QdrantOptions | None = None,
     ) -> QdrantStore:
         """Make a new, empty collection; its settings are kept in its metadata (Qdrant 1.16 on)."""
-        check_name("collection", name)
-        options = options or QdrantOptions()
+        options, stored = options or QdrantOptions(), to_stored(settings)
         if cls.exists(client, place, name):
             raise EngineError(f"{place} already has a collection {name!r}; open it instead")
         with _asking(place):
@@ -76,13 +87,14 @@ class QdrantStore:
                 shard_number=options.shards or None,
                 replication_factor=options.replicas or None,
                 write_consistency_factor=options.write_consistency or None,
-                metadata=to_stored(settings),
+                metadata=stored,
             )
-        return cls(client, place, name, options)
+        return cls.open(client, place, name, options)
 
     @staticmethod
     def exists(client: QdrantClient, place: str, name: str) -> bool:
         """Whether there is a collection of this name."""
+        check_name("collection", name)
         with _asking(place):
             return client.collection_exists(name)
 
@@ -202,6 +214,17 @@ class QdrantStore:
             yield from (str(one.payload[ID]) for one in found if one.payload)
             if after is None:
                 return
+
+
+def connect(url: str, api_key: str | None, seconds: int) -> QdrantClient:
+    """A client of a server; nothing is asked of it yet."""
+    return QdrantClient(url=url, api_key=api_key, timeout=seconds, check_compatibility=False)
+
+
+def connect_locally(folder: str) -> QdrantClient:
+    """The client's own engine on a folder, or `:memory:`."""
+    with _asking(folder):
+        return QdrantClient(path=folder) if folder != ":memory:" else QdrantClient(folder)
 
 
 def point_id(item: str) -> str:
