@@ -13,6 +13,7 @@ from typing import NamedTuple
 from psycopg import sql
 
 from diverset.engines.settings import check_compared
+from diverset.errors import OptionError
 from diverset.index.checks import is_storable
 from diverset.index.where import And, Compare, Not, Or, Where
 
@@ -57,10 +58,14 @@ def _comparison(where: Compare, values: dict[str, str]) -> sql.Composable:
     sign, value = where.sign, where.value
     if isinstance(value, bool) and sign != "=":
         return sql.SQL("FALSE")
-    if isinstance(value, str):
-        if not is_storable(value):
+    if isinstance(value, str) and not is_storable(value):
+        if sign == "=":
             return sql.SQL("FALSE")  # PostgreSQL holds no such text, so nothing equals it
-    elif not isinstance(value, bool):
+        raise OptionError(
+            f"the filter orders {where.field} by text with a NUL or a lone surrogate, which "
+            "PostgreSQL cannot; remove it"
+        )
+    if not isinstance(value, (bool, str)):
         check_compared(where.field, value)
     number = len(values) // 3
     names = [f"{name}{number}" for name in ("field", "kind", "value")]
