@@ -70,6 +70,14 @@ def qdrant_address(tmp_path):
                 client.delete_collection(name)
 
 
+@pytest.fixture
+def quick_qdrant_address(qdrant_address):
+    """The same for much data: the local engine without its file, which takes a write a point."""
+    if os.environ.get("QDRANT_URL"):
+        return qdrant_address
+    return lambda candidates=0: f"qdrant::memory:?candidates={candidates}#quick"
+
+
 @pytest.fixture(params=["qdrant", "postgres"])
 def address(request):
     """The same for either engine."""

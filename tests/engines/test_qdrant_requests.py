@@ -17,6 +17,7 @@ def test_every_pair_is_a_prefetch_over_the_nearest_means():
         (nearest,) = one.prefetch
         assert nearest.using == "mean" and nearest.limit == one.limit == 50
         assert nearest.filter is where and one.params is None
+        assert nearest.params.hnsw_ef == 100
         np.testing.assert_allclose(nearest.query, query.mean(axis=0), rtol=1e-6)
 
 
@@ -35,11 +36,12 @@ def test_only_the_mean_has_a_graph_and_only_it_is_quantized():
     found = vector_params(SETTINGS, QdrantOptions(quantize="int8", on_disk=True))
     assert list(found) == ["mean", "e0", "e1", "e2"]
     assert {one.distance for one in found.values()} == {models.Distance.DOT}
-    assert found["mean"].hnsw_config is None and found["e0"].hnsw_config.m == 0
+    assert found["mean"].hnsw_config.m is None and found["e0"].hnsw_config.m == 0
     assert found["mean"].quantization_config.scalar.type == models.ScalarType.INT8
     assert found["mean"].on_disk and found["e1"].on_disk
     assert found["e1"].quantization_config is None
-    plain = vector_params(SETTINGS, QdrantOptions())
+    plain = vector_params(SETTINGS, QdrantOptions(m=32))
+    assert plain["mean"].hnsw_config.m == 32
     assert plain["mean"].quantization_config is None and not plain["e0"].on_disk
     binary = vector_params(SETTINGS, QdrantOptions(quantize="binary"))["mean"]
     assert binary.quantization_config.binary.always_ram

@@ -27,6 +27,7 @@ from diverset.index.explain import explain
 from diverset.index.where import parse
 
 SETTINGS = "diverset_settings"  # the table of all indexes of a database
+EXPLORED = 2  # rows of the graph that are looked at for each candidate; see docs/log.md
 MOST_EXPLORED = 1000  # pgvector's limit of hnsw.ef_search
 LOCK = 0x64_76_73_65  # advisory: two processes may make the same table at once
 
@@ -175,7 +176,7 @@ class PostgresStore:
         values = {**parameters(query, self._settings.alpha), **condition.values}
         with self._server.together():
             if candidates:
-                explored = str(min(candidates, MOST_EXPLORED))
+                explored = str(min(EXPLORED * candidates, MOST_EXPLORED))
                 self._server.ask("SELECT set_config('hnsw.ef_search', %(to)s, true)", to=explored)
                 self._server.ask("SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true)")
             return self._server.ask(statement, k=k, candidates=candidates, **values)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from qdrant_client import models
 
 MEAN = "mean"
+EXPLORED = 2  # points of the graph that are looked at for each candidate; see docs/log.md
 MISSING = -1.0  # the cosine of a pair whose prefetch did not return the point: the least there is
 
 
@@ -38,7 +39,11 @@ def prefetches(
         where: which points count at all.
     """
     nearest = models.Prefetch(
-        query=query.mean(axis=0).tolist(), using=MEAN, limit=limit, filter=where
+        query=query.mean(axis=0).tolist(),
+        using=MEAN,
+        limit=limit,
+        filter=where,
+        params=models.SearchParams(hnsw_ef=EXPLORED * limit),
     )
     return [
         models.Prefetch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from qdrant_client import models
 
@@ -30,9 +30,15 @@ class QdrantOptions:
     quantize: str = "none"
     """The copy of the means that is kept in memory: a name in `QUANTIZED`; originals on disk."""
 
+    m: int = 0
+    """Neighbours of a point in the HNSW graph; the server's choice by default."""
+    ef_construction: int = 0
+    """Points that are looked at to find these neighbours; the server's choice by default."""
+
     def __post_init__(self) -> None:
         check_choice("quantize", self.quantize, QUANTIZED)
-        for name in ("candidates", "shards", "replicas", "write_consistency"):
+        counts = (field.name for field in fields(self) if type(field.default) is int)
+        for name in counts:
             if getattr(self, name) < 0:
                 raise OptionError(f"{name} is {getattr(self, name)}; give a number from 0 on")
 
@@ -53,6 +59,9 @@ def vector_params(settings: Settings, options: QdrantOptions) -> dict[str, model
     mean = models.VectorParams(
         size=settings.dim,
         distance=models.Distance.DOT,
+        hnsw_config=models.HnswConfigDiff(
+            m=options.m or None, ef_construct=options.ef_construction or None
+        ),
         quantization_config=quantization,
         on_disk=quantization is not None or None,
     )
