@@ -137,8 +137,7 @@ def _encode_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     encode.add_argument("--text-column", default="text", help="(default: text)")
     encode.add_argument("--id-column", default="id", help="(default: id)")
     encode.add_argument("--metadata", nargs="+", default=[], help="columns of the table to keep")
-    encode.add_argument("--rank", type=int, help="this process (default: RANK, or 0)")
-    encode.add_argument("--world", type=int, help="all processes (default: WORLD_SIZE, or 1)")
+    _add_share(encode)
     encode.add_argument("--shard-size", type=int, default=10_000, help="items (default: 10000)")
     encode.add_argument("--device", default="cpu")
     encode.set_defaults(run=_encode)
@@ -178,7 +177,13 @@ def _index_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     shards.add_argument("index", metavar="INDEX", help="a folder or an address; made if not there")
     shards.add_argument("folder", help="folder of the shards")
+    _add_share(shards)
     shards.set_defaults(run=_engines_command("add_shards"))
+
+
+def _add_share(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rank", type=int, help="this process (default: RANK, or 0)")
+    parser.add_argument("--world", type=int, help="all processes (default: WORLD_SIZE, or 1)")
 
 
 def _engines_command(name: str) -> Callable[[argparse.Namespace], int]:

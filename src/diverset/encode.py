@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import time
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy as np
 from diverset.encode_inputs import Inputs, of_pictures, of_split, of_texts
 from diverset.errors import CheckpointError, OptionError, a_few
 from diverset.index.base import Records, Settings
-from diverset.index.shards import About, begin, digest_of, is_written, write_shard
+from diverset.index.shards import About, begin, digest_of, is_written, share, write_shard
 from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 
 def run(given: argparse.Namespace) -> int:
     """The verb."""
-    rank, world = _share(given.rank, given.world)
+    rank, world = share(given.rank, given.world)
     model, data = open_model(given.model, given.device)
     if bool(given.pictures) + bool(given.texts) + bool(given.captions or given.split) > 1:
         raise OptionError("give one of --pictures, --texts, and --split with or without --captions")
@@ -71,7 +70,7 @@ def encode(
         digest_of(inputs.ids),
     )
     begin(folder, about, rank)
-    mine = [one for one in about.numbers if one % world == rank]
+    mine = about.numbers[rank::world]
     left = [one for one in mine if not is_written(folder, one)]
     for number in left:
         started = time.monotonic()
@@ -124,14 +123,3 @@ def _encoded(inputs: Inputs, places: range, bars: Bars | None, what: str) -> Rec
         np.concatenate([part.sets for part in parts]),
         [one for part in parts for one in part.metadata],
     )
-
-
-def _share(rank: int | None, world: int | None) -> tuple[int, int]:
-    """Which part of the work is this process's; torchrun says so in the environment."""
-    rank = int(os.environ.get("RANK", 0)) if rank is None else rank
-    world = int(os.environ.get("WORLD_SIZE", 1)) if world is None else world
-    if not 0 <= rank < world:
-        raise OptionError(
-            f"the rank is {rank} of {world} processes; give one from 0 to {world - 1}"
-        )
-    return rank, world

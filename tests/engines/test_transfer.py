@@ -111,6 +111,13 @@ def test_shards_are_added_and_taken_up_again(source, shards, tmp_path):
     assert target.asked == IDS and same(source, target)
 
 
+def test_processes_share_the_shards(source, shards):
+    target = MemoryStore(SETTINGS)
+    assert add_shards(shards, target, rank=1, world=2) == 10
+    assert add_shards(shards, target, rank=0, world=2) == 15
+    assert same(source, target)
+
+
 def test_incomplete_and_foreign_shards_are_refused(shards):
     with pytest.raises(EngineError, match="not of feedc0de"):
         add_shards(shards, MemoryStore(replace(SETTINGS, model="cafe")))

@@ -9,7 +9,7 @@ from pathlib import Path
 from diverset.engines import transfer
 from diverset.engines.addresses import open_or_create, open_store
 from diverset.errors import OptionError
-from diverset.index.shards import read_about
+from diverset.index.shards import read_about, share
 from diverset.training.bars import Bars
 from diverset.training.evaluating import default_cache
 
@@ -29,11 +29,12 @@ def copy(given: argparse.Namespace) -> int:
 
 def add_shards(given: argparse.Namespace) -> int:
     """Add shards to an index, which is made if it is not there."""
+    rank, world = share(given.rank, given.world)
     folder = Path(given.folder)
     settings = read_about(folder).settings
     with closing(open_or_create(given.index, settings)) as target, Bars() as bars:
-        journal = _journal(str(folder.resolve()), given.index)
-        written = transfer.add_shards(folder, target, journal, bars.show)
+        journal = _journal(f"{folder.resolve()} {rank} {world}", given.index)
+        written = transfer.add_shards(folder, target, journal, bars.show, rank, world)
         print(f"{written} items written, {target.count()} in the index")
     return 0
 

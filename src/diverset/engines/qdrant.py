@@ -32,7 +32,7 @@ from diverset.index.where import parse
 ID = "id"  # the payload's key of the item's id
 SPACE = uuid.UUID("ecd43d8a-a18b-5674-8152-77ad37734e02")  # stored points hang on it: never change
 REQUEST_BYTES = 8 * 2**20  # a quarter of what a server accepts by default
-NUMBER_BYTES = 12  # a float32 as JSON
+NUMBER_BYTES = 24  # a float32 as JSON, written as a float64
 QUERIES = 8  # in one request
 IDS = 1000  # in one request
 

@@ -72,16 +72,19 @@ def add_shards(
     target: SetStore,
     journal: Journal | None = None,
     progress: Progress | None = None,
+    rank: int = 0,
+    world: int = 1,
 ) -> int:
-    """Add all shards of a folder to a store; says how many items were written."""
+    """Add a process's shards of a folder to a store; says how many items were written."""
     about = read_about(folder)
     check_same(about.settings, target.settings, "the index")
     check_complete(folder, about)
     parts = (
         _Part(f"{one:08d}", len(about.places(one)), partial(read_shard, folder, about, one))
-        for one in about.numbers
+        for one in about.numbers[rank::world]
     )
-    return _move(parts, target, about.items, journal, progress, "adding shards")
+    total = sum(len(about.places(one)) for one in about.numbers[rank::world])
+    return _move(parts, target, total, journal, progress, "adding shards")
 
 
 class _Part(NamedTuple):

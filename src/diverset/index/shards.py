@@ -4,7 +4,8 @@
     00000000.npy    sets of the first items, float32 (items, slots, dim)
     00000000.parquet  their ids and metadata (as JSON); written last, so where it is, both are
 
-A shard is written whole or not at all; which process writes which is not decided here.
+A shard is written whole or not at all. Shard n is the business of the process with rank n modulo
+their number, so that processes on any machines share a folder without talking to each other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from diverset.data.files import read_json_object, write_durably
-from diverset.errors import DataError, DiversetError, a_few, import_extra
+from diverset.errors import DataError, DiversetError, OptionError, a_few, import_extra
 from diverset.index.base import Records, Settings
 from diverset.index.checks import check_items
 
@@ -96,6 +97,22 @@ def read_about(folder: Path) -> About:
         return About(**{**content, "settings": Settings(**content["settings"])})
     except (TypeError, KeyError, DiversetError) as error:
         raise DataError(f"{folder / ABOUT} is damaged ({error}); encode again") from error
+
+
+def share(rank: int | None = None, world: int | None = None) -> tuple[int, int]:
+    """Which process this is, of how many; torchrun says so in the environment.
+
+    >>> share(1, 4)
+    (1, 4)
+    """
+    try:
+        rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+        world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
+    except ValueError as error:
+        raise OptionError(f"RANK and WORLD_SIZE are to be whole numbers ({error})") from error
+    if not 0 <= rank < world:
+        raise OptionError(f"the rank is {rank} of {world} processes; ranks begin with 0")
+    return rank, world
 
 
 def is_written(folder: Path, number: int) -> bool:
