@@ -1,14 +1,17 @@
 """Addresses: how they are read, servers that do not answer, places that hold something else."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
-from store_support import SETTINGS
+from store_support import SETTINGS, MemoryStore, some_sets
 
 from diverset.engines import create_store, open_or_create, open_store, store_exists
 from diverset.engines.settings import from_stored, to_stored
-from diverset.errors import EngineError, OptionError
+from diverset.errors import EngineError, MissingExtraError, OptionError
 
 
 @pytest.mark.parametrize(
@@ -63,6 +66,51 @@ def test_a_connection_that_breaks_is_an_error_of_ours(postgres_address):
         store.count()
 
 
+def test_a_folder_is_the_embedded_index(tmp_path, monkeypatch):
+    import diverset.index
+
+    class Index(MemoryStore):
+        made = {}
+
+        @classmethod
+        def create(cls, folder, settings):
+            folder.mkdir()
+            (folder / "something").touch()
+            return cls.made.setdefault(folder, cls(settings))
+
+        @classmethod
+        def open(cls, folder):
+            return cls.made[folder]
+
+    monkeypatch.setattr(diverset.index, "SetIndex", Index, raising=False)
+    place = str(tmp_path / "photos")
+    assert not store_exists(place)
+    made = open_or_create(place, SETTINGS)
+    assert store_exists(place) and open_store(place, SETTINGS.model) is made
+    with pytest.raises(EngineError, match="photos holds sets of model feedc0de, not of cafe"):
+        open_store(place, "cafe")
+
+
+@pytest.mark.parametrize(
+    ("package", "address"),
+    [("qdrant_client", "qdrant://h/x"), ("psycopg", "postgresql://h/db?table=x")],
+)
+def test_a_missing_package_names_its_extra(monkeypatch, package, address):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'diverset\[engines\]'"):
+        open_store(address)
+
+
+def test_threads_share_a_connection(postgres_address):
+    with closing(create_store(postgres_address(candidates=5), SETTINGS)) as store:
+        store.add([str(item) for item in range(20)], some_sets(20))
+        with ThreadPoolExecutor(8) as pool:
+            found = list(
+                pool.map(lambda item: store.search(some_sets(20)[item][None], 1), range(20))
+            )
+    assert [hits[0][0].id for hits in found] == [str(item) for item in range(20)]
+
+
 def test_stored_settings():
     assert from_stored(to_stored(SETTINGS), "x") == SETTINGS
     with pytest.raises(EngineError, match="has format 2.*update diverset"):
@@ -111,8 +159,6 @@ def test_a_collection_of_something_else(tmp_path):
 
 
 def test_open_or_create_refuses_other_settings(address):
-    from dataclasses import replace
-
     place = address()
     open_or_create(place, SETTINGS).close()
     open_or_create(place, SETTINGS).close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import psycopg
@@ -20,11 +21,15 @@ SECONDS = 10  # to wait for a server
 
 
 class Server:
-    """One connection; every statement is its own transaction unless `together` says otherwise."""
+    """One connection; every statement is its own transaction unless `together` says otherwise.
+
+    Threads may share it and wait for each other.
+    """
 
     def __init__(self, url: str) -> None:
         """Connect; `url` is anything that libpq takes."""
         self.place = place_of(url)
+        self._lock = RLock()  # the driver's own covers statements, not transactions
         with self._asking():
             self.connection = psycopg.connect(url, autocommit=True, connect_timeout=SECONDS)
         set_json_loads(_loads, self.connection)
@@ -63,7 +68,8 @@ class Server:
     @contextmanager
     def _asking(self) -> Iterator[None]:
         try:
-            yield
+            with self._lock:
+                yield
         except psycopg.errors.DuplicateTable as error:
             raise EngineError(
                 f"{self.place}: {_first_line(error)}; open it, or give another name"

@@ -127,18 +127,20 @@ class QdrantStore:
         chosen = None if where is None else to_qdrant(parse(where))
         approximate = self._options.candidates > 0
         scored = max(self._options.candidates, k) if approximate else self._count(chosen)
+        if not scored:
+            return [[] for _ in checked]
         hits: list[list[Hit]] = []
         for part in _slices(len(checked), QUERIES):
             asked = [
                 self._request(one, limit, scored, approximate, chosen) for one in checked[part]
             ]
             with _asking(self._place):
-                found = self._client.query_batch_points(self._name, asked) if scored else []
+                found = self._client.query_batch_points(self._name, asked)
             hits += [
                 self._hits(query, answer.points)
-                for query, answer in zip(checked[part], found, strict=False)
+                for query, answer in zip(checked[part], found, strict=True)
             ]
-        return hits if scored else [[] for _ in checked]
+        return hits
 
     def count(self, where: str | None = None) -> int:
         return self._count(None if where is None else to_qdrant(parse(where)))
