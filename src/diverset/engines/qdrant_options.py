@@ -68,7 +68,8 @@ def vector_params(settings: Settings, options: QdrantOptions) -> dict[str, model
     one = models.VectorParams(
         size=settings.dim,
         distance=models.Distance.DOT,
-        hnsw_config=models.HnswConfigDiff(m=0),  # no graph: elements are only read for candidates
+        # No graph, or candidates would be looked up in it, missed by some pairs, and scored wrong.
+        hnsw_config=models.HnswConfigDiff(m=0),
         on_disk=options.on_disk or None,
     )
     return {MEAN: mean, **{element(place): one for place in range(settings.slots)}}
