@@ -85,7 +85,7 @@ def test_what_does_not_parse_reaches_no_engine(filled, text):
         assert store.count() == len(METADATA)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
     | st.sampled_from([one for one in HOSTILE if one])
