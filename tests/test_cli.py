@@ -19,7 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
 def test_help_lists_the_verbs_with_examples(capsys):
     assert main([]) == 2
     text = capsys.readouterr().out
-    for verb in ("train", "evaluate", "demo", "reproduce", "import-reference"):
+    for verb in (
+        "train", "evaluate", "demo", "reproduce", "import-reference", "encode", "index"
+    ):  # fmt: skip
         assert verb in text
         with pytest.raises(SystemExit) as left:
             main([verb, "--help"])

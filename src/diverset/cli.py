@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +114,8 @@ def _parser() -> argparse.ArgumentParser:
         "--heads", type=int, default=4, help="attention heads, not told by the file (default: 4)"
     )
     reference.set_defaults(run=_import_reference)
+    _encode_verb(verbs)
+    _index_verb(verbs)
     return parser
 
 
@@ -153,6 +155,100 @@ def _add_reproduce(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--dry-run", action="store_true", help="list the runs that are needed and leave"
     )
     reproduce.set_defaults(run=_reproduce, takes_overrides=True)
+
+
+def _encode_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    encode = _verb(
+        verbs,
+        "encode",
+        "write the sets of a large collection as shards, split over processes and machines",
+        "diverset encode runs/a shards/test --split test\n"
+        "  diverset encode runs/a shards/captions --split test --captions\n"
+        "  diverset encode models/a shards/photos --pictures photos --rank 0 --world 4\n"
+        "  diverset encode models/a shards/texts --texts texts.csv --metadata author year",
+    )
+    encode.add_argument("model", metavar="RUN_OR_MODEL", help="folder of a run or of a model")
+    encode.add_argument("out", help="folder for the shards")
+    encode.add_argument("--split", default="", help="of the run's data (default: validation)")
+    encode.add_argument("--data", default="", help="folder of the data, if it has moved")
+    encode.add_argument("--captions", action="store_true", help="the split's captions, not images")
+    encode.add_argument("--pictures", default="", help="all pictures under this folder instead")
+    encode.add_argument("--texts", default="", help="a .csv, .tsv or .parquet of texts instead")
+    encode.add_argument("--text-column", default="text", help="(default: text)")
+    encode.add_argument("--id-column", default="id", help="(default: id)")
+    encode.add_argument("--metadata", nargs="+", default=[], help="columns of the table to keep")
+    _add_share(encode)
+    encode.add_argument("--shard-size", type=int, default=10_000, help="items (default: 10000)")
+    encode.add_argument("--device", default="cpu")
+    encode.set_defaults(run=_encode)
+
+
+def _index_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """`diverset index ...`: each command is a function of a module that is imported when it runs.
+
+    An index is a folder, qdrant://host:6333/collection, qdrant:folder#collection or
+    postgresql://user@host/database?table=name.
+    """
+    index = _verb(
+        verbs,
+        "index",
+        "look after an index: copy it to another engine, add shards",
+        "diverset index copy photos.index qdrant://localhost:6333/photos\n"
+        "  diverset index add-shards 'postgresql://me@db/photos?table=photos' shards/photos",
+    )
+    commands = index.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    index.set_defaults(run=_help_of(index))
+
+    copy = _verb(
+        commands,
+        "copy",
+        "copy all items of an index into another one, or go on with a copy that was stopped",
+        "diverset index copy photos.index qdrant://localhost:6333/photos",
+    )
+    copy.add_argument("source", metavar="A", help="a folder or an address")
+    copy.add_argument("target", metavar="B", help="made if it is not there")
+    copy.set_defaults(run=_engines_command("copy"))
+
+    shards = _verb(
+        commands,
+        "add-shards",
+        "add what `diverset encode` wrote to an index, or go on with it",
+        "diverset index add-shards photos.index shards/photos",
+    )
+    shards.add_argument("index", metavar="INDEX", help="a folder or an address; made if not there")
+    shards.add_argument("folder", help="folder of the shards")
+    _add_share(shards)
+    shards.set_defaults(run=_engines_command("add_shards"))
+
+
+def _add_share(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rank", type=int, help="this process (default: RANK, or 0)")
+    parser.add_argument("--world", type=int, help="all processes (default: WORLD_SIZE, or 1)")
+
+
+def _engines_command(name: str) -> Callable[[argparse.Namespace], int]:
+    def run(given: argparse.Namespace) -> int:
+        from diverset.engines import command
+
+        found: Callable[[argparse.Namespace], int] = getattr(command, name)
+        return found(given)
+
+    return run
+
+
+def _help_of(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    def run(given: argparse.Namespace) -> int:
+        parser.print_help()
+        return 2
+
+    return run
+
+
+def _encode(given: argparse.Namespace) -> int:
+    _need("yaml")
+    from diverset.encode import run
+
+    return run(given)
 
 
 def _verb(

@@ -10,6 +10,7 @@ from `DiversetError`, so one `except` clause is enough for a caller who only wan
     ├── CheckpointError    a file of weights that is missing, truncated, foreign or of another model
     ├── VocabularyError    a vocabulary file that cannot be read safely
     ├── DataError          a dataset file that is missing, truncated or contradicts itself
+    ├── EngineError        a search engine that cannot be reached, or holds something else
     └── MissingExtraError  an optional package that is needed here and not installed
 """
 
@@ -44,6 +45,10 @@ class VocabularyError(DiversetError, ValueError):
 
 class DataError(DiversetError, ValueError):
     """A dataset file that is missing, truncated, or contradicts itself or another one."""
+
+
+class EngineError(DiversetError):
+    """A search engine that cannot be reached, refuses, or holds something else than expected."""
 
 
 class MissingExtraError(DiversetError, ImportError):

@@ -52,7 +52,7 @@ def read_table(
     captions: list[str] = []
     owners: list[int] = []
     splits: set[str] = set()
-    for place, row in _rows(file, columns):
+    for place, row in read_rows(file, columns):
         for column, value in zip(columns, row, strict=True):
             if not isinstance(value, str) or not value.strip():
                 raise DataError(
@@ -79,7 +79,7 @@ def read_table(
     return attach_pictures(collection, image_root, [[image] for image in images], missing)
 
 
-def _rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def read_rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Each row's place, for messages, and its values in the given columns."""
     suffix = file.suffix.lower()
     check_choice("the file's ending", suffix, [*_DELIMITERS, ".parquet"])

@@ -1,0 +1,157 @@
+"""What `diverset encode` encodes: images or captions of a split, a folder of pictures, texts.
+
+Everything is known by its place in a list of ids; sets are made for some places at a time, with
+frozen networks run on the fly, since features of such collections fit in no cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from diverset.data import Collection, open_picture
+from diverset.data.table import read_rows
+from diverset.errors import DataError
+from diverset.index.base import Metadata, Records
+from diverset.model import Model
+from diverset.training.opening import read_split
+from diverset.training.settings import DataConfig
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
+Encoded = tuple[Records, list[str]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A collection that can be encoded part by part.
+
+    Attributes:
+        name: for messages, and to recognise a folder of shards.
+        ids: of all items.
+        slots: elements of a set.
+        encode: from places to items with their sets, and what could not be read.
+    """
+
+    name: str
+    ids: Sequence[str]
+    slots: int
+    encode: Callable[[range], Encoded]
+
+
+def of_split(model: Model, data: DataConfig, split: str, root: str, captions: bool) -> Inputs:
+    """Images or captions of a split of the data a run was trained on."""
+    data = replace(data, root=root) if root else data
+    collection = read_split(data, split or data.val)
+    if captions:
+        return _captions(model, collection)
+    if model.architecture.image.kind == "regions":
+        return _regions(model, collection)
+    if collection.pictures is None:
+        raise DataError(f"{collection.name} comes without pictures; give data.images in the recipe")
+    return _pictures(model, collection.name, collection.image_ids, collection.pictures)
+
+
+def of_pictures(model: Model, folder: Path) -> Inputs:
+    """All pictures under a folder, known by their paths in it."""
+    files = sorted(
+        file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
+    )
+    if not files:
+        raise DataError(f"there are no pictures under {folder}; check the path")
+    ids = [file.relative_to(folder).as_posix() for file in files]
+    return _pictures(model, folder.name, ids, files)
+
+
+def of_texts(
+    model: Model, file: Path, id_column: str, text_column: str, kept: Sequence[str]
+) -> Inputs:
+    """The texts of a table, with some of its columns as metadata."""
+    rows = [row for _, row in read_rows(file, [id_column, text_column, *kept])]
+    for row in rows:
+        if not isinstance(row[1], str) or not row[1].strip():
+            raise DataError(f"the row {row[0]!r} of {file} has no text; remove it")
+    ids = [str(row[0]) for row in rows]
+    if len(set(ids)) < len(ids):
+        raise DataError(f"column {id_column!r} of {file} holds an id twice; make ids unique")
+    if not ids:
+        raise DataError(f"{file} has no rows; check it")
+    texts = [row[1].strip() for row in rows]
+    metadata = [{"text": row[1].strip(), **dict(zip(kept, row[2:], strict=True))} for row in rows]
+    return _texts(model, file.stem, ids, texts, metadata)
+
+
+def _captions(model: Model, collection: Collection) -> Inputs:
+    ids = collection.caption_ids or [
+        f"{collection.image_ids[owner]}#{place}" for place, owner in enumerate(collection.owners)
+    ]
+    metadata = [
+        {"text": text, "image": collection.image_ids[owner]}
+        for text, owner in zip(collection.captions, collection.owners, strict=True)
+    ]
+    return _texts(model, f"{collection.name} captions", ids, collection.captions, metadata)
+
+
+def _texts(
+    model: Model,
+    name: str,
+    ids: Sequence[str],
+    texts: Sequence[str],
+    metadata: Sequence[dict[str, Any]],
+) -> Inputs:
+    def encode(places: range) -> Encoded:
+        sets = model.encode_texts([texts[place] for place in places])
+        return _records(places, ids, sets, metadata), []
+
+    return Inputs(name, ids, model.architecture.text_set.size, encode)
+
+
+def _regions(model: Model, collection: Collection) -> Inputs:
+    regions = collection.regions
+    if regions is None:
+        raise DataError(f"{collection.name} has no region features, which this model reads")
+
+    def encode(places: range) -> Encoded:
+        sets = model.encode_images([np.array(regions[place]) for place in places])
+        return _records(places, collection.image_ids, sets), []
+
+    slots = model.architecture.image_set.size
+    return Inputs(f"{collection.name} images", collection.image_ids, slots, encode)
+
+
+def _pictures(model: Model, name: str, ids: Sequence[str], files: Sequence[Path]) -> Inputs:
+    slots, dim = model.architecture.image_set.size, model.architecture.dim
+    metadata = [{"picture": str(file)} for file in files]
+
+    def encode(places: range) -> Encoded:
+        wanted = model.picture_network().preprocess.wanted
+        opened: dict[int, Any] = {}
+        lost = []
+        for place in places:
+            try:
+                opened[place] = open_picture(files[place], at_least=wanted)
+            except DataError:
+                lost.append(str(files[place]))
+        if not opened:
+            return Records([], np.zeros((0, slots, dim), np.float32), []), lost
+        sets = model.encode_images(list(opened.values()))
+        return _records(list(opened), ids, sets, metadata), lost
+
+    return Inputs(f"{name} images", ids, slots, encode)
+
+
+def _records(
+    places: Sequence[int],
+    ids: Sequence[str],
+    sets: Tensor,
+    metadata: Sequence[Metadata] | None = None,
+) -> Records:
+    return Records(
+        [ids[place] for place in places],
+        sets.float().cpu().numpy(),
+        [{} if metadata is None else metadata[place] for place in places],
+    )

