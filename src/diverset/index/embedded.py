@@ -1,0 +1,219 @@
+"""The embedded index: a folder that stores embedding sets and finds the most similar ones.
+
+`SetIndex` joins the truth (SQLite), the scan over codes and the exact scores. Many processes may
+read a folder while one writes; each call sees one moment. Calls on one object from several threads
+wait for each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from diverset.errors import IndexFileError
+from diverset.index import upkeep
+from diverset.index.base import Hit, Metadata, Records, Sets, Settings
+from diverset.index.checks import checked_ids, checked_items, checked_queries
+from diverset.index.codes import Codes, encode_query, join
+from diverset.index.scan import COARSE, Positions, Scan
+from diverset.index.scoring import contributions_of, cosines_of, smooth_chamfer_of
+from diverset.index.segments import Segment, read
+from diverset.index.truth import Truth, reporting
+
+
+@dataclass(frozen=True)
+class _View:
+    """What was derived from one state of the truth."""
+
+    changes: int
+    files: dict[Segment, Codes]
+    broken: list[Segment]
+    tail: Codes
+    scan: Scan
+
+
+class SetIndex:
+    """Embedding sets in a folder, searched by smooth-Chamfer similarity.
+
+    >>> import tempfile
+    >>> settings = Settings(model="example", slots=2, dim=4)
+    >>> index = SetIndex.create(tempfile.mkdtemp() + "/index", settings)
+    >>> index.add(["a", "b"], np.eye(4, dtype=np.float32).reshape(2, 2, 4), [{"year": 1}, {}])
+    >>> [hit] = index.search(np.eye(4, dtype=np.float32)[None, :2], where="year = 1")[0]
+    >>> hit.id, round(hit.score, 4)
+    ('a', 1.0)
+    >>> index.close()
+    """
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._lock = threading.RLock()
+        self._view: _View | None = None
+
+    @classmethod
+    def create(cls, folder: str | Path, settings: Settings) -> SetIndex:
+        """Make an empty index in a folder that has none."""
+        return cls(Truth.create(Path(folder), settings))
+
+    @classmethod
+    def open(cls, folder: str | Path, model: str | None = None) -> SetIndex:
+        """Open an index.
+
+        Args:
+            folder: where it is.
+            model: fingerprint of the model that queries come from; another one is refused.
+        """
+        truth = Truth.open(Path(folder))
+        if model is not None and model != truth.settings.model:
+            truth.close()
+            raise IndexFileError(
+                f"{folder} holds sets of model {truth.settings.model}, not of {model}; "
+                "open it with that model, or encode the collection again"
+            )
+        return cls(truth)
+
+    @property
+    def settings(self) -> Settings:
+        return self._truth.settings
+
+    @property
+    def folder(self) -> Path:
+        return self._truth.folder
+
+    def add(
+        self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
+    ) -> None:
+        """Store sets under their ids, replacing those that exist; durable once it returns."""
+        ids, sets, metadata = checked_items(self.settings, ids, sets, metadata)
+        with self._guard():
+            self._truth.add(ids, sets, metadata)
+            with suppress(OSError, IndexFileError):  # the items are safe; files can wait
+                upkeep.flush(self._truth)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Forget items; says how many of them were there."""
+        ids = checked_ids(ids)
+        with self._guard():
+            return self._truth.delete(list(dict.fromkeys(ids)))
+
+    def search(
+        self, queries: Sets, k: int = 10, where: str | None = None, exact: bool = True
+    ) -> list[list[Hit]]:
+        """For each query set the k most similar items that pass the filter, best first.
+
+        Args:
+            queries: query sets; they may have another number of elements than the stored ones.
+            k: how many to find; fewer come back where there are fewer.
+            where: a filter over metadata (`diverset.index.where`).
+            exact: the provably best, by scanning; else what `tune` made ready, for the recall it
+                measured.
+        """
+        queries = checked_queries(self.settings, queries, k)
+        with self._guard():
+            with self._truth.reading():
+                view = self.view()
+                found = self._candidates(view.scan, queries, k, where, exact)
+                hits = [
+                    self._hits(view.scan, query, positions, k)
+                    for query, positions in zip(queries, found, strict=True)
+                ]
+            if view.broken:
+                with suppress(OSError, IndexFileError):  # a reader's folder may be read-only
+                    upkeep.mend(self._truth, view.broken)
+            return hits
+
+    def count(self, where: str | None = None) -> int:
+        """How many items there are, or pass a filter."""
+        with self._guard():
+            return self._truth.count(where)
+
+    def walk(self, size: int = 1000) -> Iterator[Records]:
+        """All items, in parts of at most `size`, in the order of their ids."""
+        parts = self._truth.walk(size)
+        while True:
+            with self._guard():
+                part = next(parts, None)
+            if part is None:
+                return
+            yield part
+
+    def compact(self) -> None:
+        """Drop what was deleted or replaced, and bring the files into few."""
+        with self._guard():
+            upkeep.compact(self._truth)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._lock:
+            self._view = None
+            self._truth.close()
+
+    def __enter__(self) -> SetIndex:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        with self._lock, reporting(self.folder):
+            yield
+
+    def view(self) -> _View:
+        """Codes that agree with the truth as it is now; kept until it changes."""
+        changes, old = self._truth.changes(), self._view
+        if old is not None and old.changes == changes:
+            return old
+        files, broken = {}, []
+        for segment in upkeep.listed(self._truth):
+            codes = old.files.get(segment) if old else None
+            codes = codes or read(self.folder, segment, self.settings)
+            if codes is None:
+                broken.append(segment)
+                codes = upkeep.coded(self._truth, segment.first, segment.last)
+            files[segment] = codes
+        first = upkeep.tail_start(list(files))
+        known = old.tail if old and len(old.tail) and int(old.tail.rows[0]) >= first else None
+        new = int(known.rows[-1]) + 1 if known else first
+        tail = upkeep.coded(self._truth, new, upkeep.ALL)
+        tail = join([known, tail]) if known else tail
+        scan = Scan([*files.values(), tail], self._truth.removed(), self.settings.alpha)
+        self._view = _View(changes, files, broken, tail, scan)
+        return self._view
+
+    def _candidates(
+        self, scan: Scan, queries: Sets, k: int, where: str | None, exact: bool
+    ) -> Iterator[Positions]:
+        coded = [encode_query(query) for query in queries]
+        if where is None:
+            return scan.survivors(coded, k)
+        chosen = torch.from_numpy(scan.positions(self._truth.rows(where)))
+        if len(chosen) <= max(COARSE, len(scan) // 20):
+            return (scan.narrow(query, chosen, k) for query in coded)
+        allowed = torch.zeros(len(scan), dtype=torch.bool)
+        allowed[chosen] = True
+        return scan.survivors(coded, k, allowed)
+
+    def _hits(
+        self, scan: Scan, query: Float[np.ndarray, "query_slots dim"], positions: Positions, k: int
+    ) -> list[Hit]:
+        """Exact scores of what is left, from the truth."""
+        if not len(positions):
+            return []
+        rows = scan.rows[positions.numpy()]
+        records = self._truth.records(rows.tolist())
+        cosines = cosines_of(query, records.sets)
+        scores = smooth_chamfer_of(cosines, self.settings.alpha)
+        best = np.lexsort((rows, -scores))[:k]  # of equals, the older one
+        weights = contributions_of(cosines[best], self.settings.alpha)
+        return [
+            Hit(records.ids[at], float(scores[at]), records.metadata[at], weight, cosines[at])
+            for at, weight in zip(best.tolist(), weights, strict=True)
+        ]
