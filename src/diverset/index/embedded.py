@@ -26,6 +26,7 @@ from diverset.index.scan import COARSE, Positions, Scan
 from diverset.index.scoring import contributions_of, cosines_of, smooth_chamfer_of
 from diverset.index.segments import Segment, read
 from diverset.index.truth import Truth, reporting
+from diverset.index.verify import problems
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,11 @@ class SetIndex:
         """Drop what was deleted or replaced, and bring the files into few."""
         with self._guard():
             upkeep.compact(self._truth)
+
+    def verify(self) -> list[str]:
+        """Check everything; what is wrong, in words, and nothing if all is well."""
+        with self._guard(), self._truth.reading():
+            return problems(self._truth)
 
     def close(self) -> None:
         """Let go of the files."""
