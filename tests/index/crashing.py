@@ -18,7 +18,6 @@ from index.making import SETTINGS, make_sets
 
 from diverset.index import SetIndex, upkeep
 
-upkeep.TAIL, upkeep.FAN, upkeep.LARGEST_FILE = 16, 2, 64  # files and merges at every turn
 State = dict[str, int]  # id -> version
 
 
@@ -67,6 +66,7 @@ def check(folder: str, possible: list[State]) -> State:
 
 def main(folder: str, kills: int) -> None:
     torch.set_num_threads(1)
+    upkeep.TAIL, upkeep.FAN, upkeep.LARGEST_FILE = 16, 2, 64  # files and merges at every turn
     SetIndex.create(folder, SETTINGS).close()
     state: State = {}
     acknowledged = 0

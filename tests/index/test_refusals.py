@@ -141,7 +141,7 @@ def test_wrong_bounds_and_bad_sets_are_found(tmp_path, monkeypatch):
         codes.error.mul_(0.5)
         bad = segments.write(index.folder, codes, SETTINGS, segment.first, segment.last)
         os.replace(index.folder / bad.file, index.folder / segment.file)
-        assert "wrong bounds" in index.verify()[0]
+        assert "wrong sets or bounds" in index.verify()[0]
         blob = np.zeros((3, 16), dtype="<f4").tobytes()
         index._truth.connection.execute("UPDATE sets SET data = ? WHERE row = 3", (blob,))
         assert "unit length" in index.verify()[0]

@@ -1,4 +1,4 @@
-"""Sets as 8-bit codes that know how wrong they are.
+"""Sets as 8-bit codes that know how wrong they are, beside the sets themselves.
 
 An item is coded twice: its mean m' = mean_scale * means, for the first look at it, and its
 elements x'_j = scale * elements, for the second. With both comes what makes a bound of a product
@@ -29,9 +29,14 @@ from diverset.similarity import UNIT_TOLERANCE
 
 @dataclass(frozen=True)
 class Codes:
-    """Items as codes, in the order of their row numbers in the truth."""
+    """Items as codes, in the order of their row numbers in the truth.
+
+    The sets are copied from the truth: mapped from a file, they take memory only where they are
+    read, and reading one takes a microsecond.
+    """
 
     rows: Int64[Tensor, " items"]
+    sets: Float[Tensor, "items slots dim"]
     means: Int8[Tensor, "items dim"]
     elements: Int8[Tensor, "slots items dim"]
     mean_scale: Float[Tensor, " items"]
@@ -99,6 +104,7 @@ def encode(
     spread = (torch.logsumexp(alpha * radius, dim=0) / alpha + radius.mean(dim=0)) / 2
     return Codes(
         rows=torch.from_numpy(rows),
+        sets=torch.from_numpy(sets),
         means=means,
         elements=elements,
         mean_scale=mean_scale,

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Int64
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from diverset.errors import IndexFileError
 from diverset.index import upkeep
@@ -23,10 +25,12 @@ from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import checked_ids, checked_items, checked_queries
 from diverset.index.codes import Codes, encode_query, join
 from diverset.index.scan import COARSE, Positions, Scan
-from diverset.index.scoring import contributions_of, cosines_of, smooth_chamfer_of
+from diverset.index.scoring import best, contributions_of, smooth_chamfer_of
 from diverset.index.segments import Segment, read
 from diverset.index.truth import Truth, reporting
 from diverset.index.verify import problems
+
+AT_ONCE = 64 * 2**20  # bytes of sets that are scored together
 
 
 @dataclass(frozen=True)
@@ -121,10 +125,7 @@ class SetIndex:
             with self._truth.reading():
                 view = self.view()
                 found = self._candidates(view.scan, queries, k, where, exact)
-                hits = [
-                    self._hits(view.scan, query, positions, k)
-                    for query, positions in zip(queries, found, strict=True)
-                ]
+                hits = list(self._hits(view.scan, queries, list(found), k))
             if view.broken:
                 with suppress(OSError, IndexFileError):  # a reader's folder may be read-only
                     upkeep.mend(self._truth, view.broken)
@@ -208,18 +209,35 @@ class SetIndex:
         return scan.survivors(coded, k, allowed)
 
     def _hits(
-        self, scan: Scan, query: Float[np.ndarray, "query_slots dim"], positions: Positions, k: int
-    ) -> list[Hit]:
-        """Exact scores of what is left, from the truth."""
-        if not len(positions):
-            return []
-        rows = scan.rows[positions.numpy()]
-        records = self._truth.records(rows.tolist())
-        cosines = cosines_of(query, records.sets)
-        scores = smooth_chamfer_of(cosines, self.settings.alpha)
-        best = np.lexsort((rows, -scores))[:k]  # of equals, the older one
-        weights = contributions_of(cosines[best], self.settings.alpha)
-        return [
-            Hit(records.ids[at], float(scores[at]), records.metadata[at], weight, cosines[at])
-            for at, weight in zip(best.tolist(), weights, strict=True)
-        ]
+        self, scan: Scan, queries: Sets, candidates: list[Positions], k: int
+    ) -> Iterator[list[Hit]]:
+        """The k best of each query's candidates, by their exact scores."""
+        longest = max(map(len, candidates), default=0)
+        if not longest:
+            yield from ([] for _ in queries)
+            return
+        at_once = max(1, AT_ONCE // (4 * longest * self.settings.slots * self.settings.dim))
+        for start in range(0, len(queries), at_once):
+            some = pad_sequence(candidates[start : start + at_once], True, -1)
+            yield from self._ranked(scan, queries[start : start + at_once], some, k)
+
+    def _ranked(
+        self, scan: Scan, queries: Sets, candidates: Int64[Tensor, "queries candidates"], k: int
+    ) -> Iterator[list[Hit]]:
+        alpha = self.settings.alpha
+        valid = candidates >= 0
+        few, cosines = best(queries, scan.sets_at(candidates.clamp(min=0)), valid, k, alpha)
+        scores = smooth_chamfer_of(cosines, alpha)
+        scores[~np.take_along_axis(valid.numpy(), few, axis=1)] = -np.inf
+        rows = scan.rows[np.take_along_axis(candidates.numpy(), few, axis=1)]
+        order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
+        rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+        cosines = np.take_along_axis(cosines, order[:, :, None, None], 1)
+        weights = contributions_of(cosines, alpha)
+        names = self._truth.names(np.unique(rows).tolist())
+        for one in zip(rows.tolist(), scores.tolist(), weights, cosines, strict=True):
+            yield [
+                Hit(names[row][0], score, names[row][1], weight, cosine)
+                for row, score, weight, cosine in zip(*one, strict=True)
+                if score > -np.inf
+            ]

@@ -51,6 +51,16 @@ class Scan:
         found: Int64[np.ndarray, " found"] = places[np.isin(self.rows[places], rows)]
         return np.unique(found)
 
+    def sets_at(self, positions: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape slots dim"]:
+        """The sets themselves."""
+        flat = positions.flatten()
+        owners = np.searchsorted(self.starts, flat.numpy(), side="right") - 1
+        found = self.parts[0].sets.new_empty(len(flat), *self.parts[0].sets.shape[1:])
+        for owner in np.unique(owners).tolist():
+            here = torch.from_numpy(np.flatnonzero(owners == owner))
+            found[here] = self.parts[owner].sets[flat[here] - int(self.starts[owner])]
+        return found.view(*positions.shape, *found.shape[1:])
+
     def survivors(
         self, queries: Sequence[Query], k: int, allowed: Bool[Tensor, " items"] | None = None
     ) -> Iterator[Positions]:

@@ -1,36 +1,35 @@
-"""The exact scores of a few items, and which elements they come from; in float64."""
+"""The exact scores of a few items, and which elements they come from.
+
+The last word is in float64: of items that float32 cannot tell apart, the better one wins.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
 
-
-def cosines_of(
-    query: Float[np.ndarray, "query_slots dim"], sets: Float[np.ndarray, "items slots dim"]
-) -> Float[np.ndarray, "items query_slots slots"]:
-    """The cosines of all pairs of elements."""
-    found: Float[np.ndarray, "items query_slots slots"]
-    found = np.matmul(query.astype(np.float64), sets.astype(np.float64).transpose(0, 2, 1))
-    return found
+from diverset.index.codes import slack
+from diverset.similarity import reduce_smooth_chamfer
 
 
 def smooth_chamfer_of(
-    cosines: Float[np.ndarray, "items query_slots slots"], alpha: float
-) -> Float[np.ndarray, " items"]:
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Float[np.ndarray, "*items"]:
     """Smooth-Chamfer (Eq. 6) from cosines.
 
     >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
     array([0.5433])
     """
-    both = [_logsumexp(alpha * cosines, axis).mean(axis=-1) for axis in (1, 2)]
-    scores: Float[np.ndarray, " items"] = (both[0] + both[1]) / (2 * alpha)
+    both = [_logsumexp(alpha * cosines, axis).mean(axis=-1) for axis in (-2, -1)]
+    scores: Float[np.ndarray, "*items"] = (both[0] + both[1]) / (2 * alpha)
     return scores
 
 
 def contributions_of(
-    cosines: Float[np.ndarray, "items query_slots slots"], alpha: float
-) -> Float[np.ndarray, "items query_slots slots"]:
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Float[np.ndarray, "*items query_slots slots"]:
     """d score / d cosine (Eq. 8): what each pair of elements has in the score; sums to one.
 
     >>> contributions_of(np.array([[[1.0, 0.0], [0.0, 1.0]]]), alpha=16.0).round(3) + 0.0
@@ -38,17 +37,41 @@ def contributions_of(
             [0. , 0.5]]])
     """
     both = np.zeros_like(cosines)
-    for axis in (1, 2):
+    for axis in (-2, -1):
         weights = np.exp(alpha * (cosines - cosines.max(axis=axis, keepdims=True)))
         weights /= weights.sum(axis=axis, keepdims=True)
-        both += weights / (2 * cosines.shape[3 - axis])
+        both += weights / (2 * cosines.shape[-3 - axis])
     return both
 
 
+def best(
+    queries: Float[np.ndarray, "queries query_slots dim"],
+    sets: Float[Tensor, "queries candidates slots dim"],
+    valid: Bool[Tensor, "queries candidates"],
+    k: int,
+    alpha: float,
+) -> tuple[Int64[np.ndarray, "queries few"], Float[np.ndarray, "queries few query_slots slots"]]:
+    """Of each query's candidates the k best and whatever float32 cannot tell from them.
+
+    Returns their numbers among the candidates, and their cosines in float64.
+    """
+    count, candidates, slots, dim = sets.shape
+    asked = torch.from_numpy(queries)
+    cosines = asked @ sets.view(count, candidates * slots, dim).transpose(1, 2)
+    by_slot = cosines.view(count, -1, candidates, slots).transpose(2, 3)
+    scores = reduce_smooth_chamfer(by_slot.contiguous(), alpha).masked_fill_(~valid, -torch.inf)
+    least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim)
+    few = int((scores >= least).sum(dim=1).max())
+    chosen = scores.topk(few).indices
+    sets = sets.gather(1, chosen[:, :, None, None].expand(-1, -1, slots, dim))
+    exact = asked.double()[:, None] @ sets.double().transpose(2, 3)
+    return chosen.numpy(), exact.numpy()
+
+
 def _logsumexp(
-    values: Float[np.ndarray, "items query_slots slots"], axis: int
-) -> Float[np.ndarray, "items left"]:
+    values: Float[np.ndarray, "*items query_slots slots"], axis: int
+) -> Float[np.ndarray, "*items left"]:
     largest = values.max(axis=axis)
     shifted = np.exp(values - np.expand_dims(largest, axis))
-    found: Float[np.ndarray, "items left"] = largest + np.log(shifted.sum(axis=axis))
+    found: Float[np.ndarray, "*items left"] = largest + np.log(shifted.sum(axis=axis))
     return found

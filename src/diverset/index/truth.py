@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
-from diverset.errors import IndexFileError, OptionError, a_few
+from diverset.errors import IndexFileError, OptionError
 from diverset.index.base import Metadata, Records, Sets, Settings
 from diverset.index.filters import to_sql
 from diverset.index.where import kind, parse
@@ -182,43 +182,33 @@ class Truth:
             blobs.append(blob)
         return np.array(rows, dtype=np.int64), self._decode(rows, blobs)
 
-    def records(self, rows: Sequence[int]) -> Records:
-        """Items by their row numbers, in this order."""
+    def names(self, rows: Sequence[int]) -> dict[int, tuple[str, Metadata]]:
+        """Ids and metadata of items by their row numbers."""
         found = {}
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
-            for row, *item in self._select(
-                "SELECT row, id, metadata, data FROM items JOIN sets USING (row) "
-                f"WHERE row IN ({marks})",
-                some,
+            for row, one, text in self._select(
+                f"SELECT row, id, metadata FROM items WHERE row IN ({marks})", some
             ):
-                found[row] = item
-        lost = [row for row in rows if row not in found]
-        if lost:
-            raise IndexFileError(
-                f"{self.folder} has lost items (rows {a_few(lost)}); run diverset index verify"
-            )
-        ids, texts, blobs = zip(*(found[row] for row in rows), strict=True) if rows else ((),) * 3
-        return Records(list(ids), self._decode(rows, blobs), [json.loads(one) for one in texts])
+                found[row] = (one, json.loads(text) if text != "{}" else {})
+        return found
 
     def walk(self, size: int) -> Iterator[Records]:
         if size < 1:
             raise OptionError(f"size is {size}; give at least 1")
         after = ""
         while True:
-            with self.reading():
-                found = self._select(
-                    "SELECT row, id FROM items WHERE id > ? ORDER BY id LIMIT ?", [after, size]
-                )
-                rows, ids = [], []
-                for row, one in found:
-                    rows.append(row)
-                    ids.append(one)
-                part = self.records(rows)
-            if not ids:
+            found = self._select(
+                "SELECT row, id, metadata, data FROM items LEFT JOIN sets USING (row) "
+                "WHERE id > ? ORDER BY id LIMIT ?",
+                [after, size],
+            ).fetchall()
+            if not found:
                 return
-            yield part
+            rows, ids, texts, blobs = zip(*found, strict=True)
+            sets = self._decode(rows, [blob or b"" for blob in blobs])
+            yield Records(list(ids), sets, [json.loads(text) for text in texts])
             after = ids[-1]
 
     def _select(self, statement: str, values: Sequence[object]) -> sqlite3.Cursor:

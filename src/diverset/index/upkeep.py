@@ -20,7 +20,7 @@ from diverset.index.truth import Truth
 
 TAIL = 4096  # items that are coded in memory before they get a file
 FAN = 8  # files of one size that become one
-LARGEST_FILE = 2**18  # items
+LARGEST_FILE = 2**17  # items
 ALL = 2**62
 
 

@@ -67,18 +67,20 @@ def _bad_codes(truth: Truth, codes: Codes) -> list[str]:
         wrong += rows[there][~good.numpy()].tolist()
         first = int(rows[-1]) + 1
     lines = [f"rows {a_few(missing)} are missing; compact the index"] if missing else []
-    return lines + ([f"rows {a_few(wrong)} have wrong bounds; delete the file"] if wrong else [])
+    return lines + (
+        [f"rows {a_few(wrong)} have wrong sets or bounds; delete the file"] if wrong else []
+    )
 
 
 def holds(
     codes: Codes, sets: Float[torch.Tensor, "items slots dim"], alpha: float
 ) -> Bool[torch.Tensor, " items"]:
-    """Whether stored errors and spreads are as large as they must be."""
+    """Whether the sets are those of the truth, and errors and spreads as large as they must be."""
     elements = codes.elements.transpose(0, 1).double() * codes.scale.double()[:, None, None]
     error = (sets - elements).norm(dim=2).amax(dim=1)
     center = codes.means.double() * codes.mean_scale.double()[:, None]
     radius = (sets - center[:, None]).norm(dim=2)
     spread = (torch.logsumexp(alpha * radius, dim=1) / alpha + radius.mean(dim=1)) / 2
     tiny = 2.0**-22
-    good: torch.Tensor = (error <= codes.error + tiny) & (spread <= codes.spread + tiny)
-    return good
+    bounded: torch.Tensor = (error <= codes.error + tiny) & (spread <= codes.spread + tiny)
+    return bounded & (codes.sets.double() == sets).all(dim=2).all(dim=1)
