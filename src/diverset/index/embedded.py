@@ -13,24 +13,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Int64
-from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from diverset.errors import IndexFileError
+from diverset.errors import IndexFileError, OptionError
 from diverset.index import upkeep
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import checked_ids, checked_items, checked_queries
 from diverset.index.codes import Codes, encode_query, join
+from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
+from diverset.index.ranking import ranked
 from diverset.index.scan import COARSE, Positions, Scan
-from diverset.index.scoring import best, contributions_of, smooth_chamfer_of
 from diverset.index.segments import Segment, read
 from diverset.index.truth import Truth, reporting
+from diverset.index.tune import Tuned, choose, sample_queries
 from diverset.index.verify import problems
 
-AT_ONCE = 64 * 2**20  # bytes of sets that are scored together
+_NONE = torch.empty(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _View:
 class SetIndex:
     """Embedding sets in a folder, searched by smooth-Chamfer similarity.
 
-    >>> import tempfile
+    >>> import tempfile, numpy as np
     >>> settings = Settings(model="example", slots=2, dim=4)
     >>> index = SetIndex.create(tempfile.mkdtemp() + "/index", settings)
     >>> index.add(["a", "b"], np.eye(4, dtype=np.float32).reshape(2, 2, 4), [{"year": 1}, {}])
@@ -61,6 +60,7 @@ class SetIndex:
         self._truth = truth
         self._lock = threading.RLock()
         self._view: _View | None = None
+        self._opened: Graphs | None = None
 
     @classmethod
     def create(cls, folder: str | Path, settings: Settings) -> SetIndex:
@@ -117,15 +117,15 @@ class SetIndex:
             queries: query sets; they may have another number of elements than the stored ones.
             k: how many to find; fewer come back where there are fewer.
             where: a filter over metadata (`diverset.index.where`).
-            exact: the provably best, by scanning; else what `tune` made ready, for the recall it
-                measured.
+            exact: the provably best; else by the plan that `tune` found, with the recall it
+                measured. With a filter the search is always exact.
         """
         queries = checked_queries(self.settings, queries, k)
         with self._guard():
             with self._truth.reading():
                 view = self.view()
-                found = self._candidates(view.scan, queries, k, where, exact)
-                hits = list(self._hits(view.scan, queries, list(found), k))
+                plan = None if exact else need_plan(self._truth)
+                hits = self._search(view.scan, queries, k, where, plan)
             if view.broken:
                 with suppress(OSError, IndexFileError):  # a reader's folder may be read-only
                     upkeep.mend(self._truth, view.broken)
@@ -156,10 +156,41 @@ class SetIndex:
         with self._guard(), self._truth.reading():
             return problems(self._truth)
 
+    def tune(self, queries: Sets | None = None, recall: float = 0.99, k: int = 10) -> Tuned:
+        """Make the fast mode ready: the cheapest plan that reaches a recall on these queries.
+
+        Args:
+            queries: such as will be asked, some hundreds; by default, stored sets a little turned.
+            recall: of the exact k best, averaged over queries.
+            k: how many will be asked for.
+        """
+        if not self.count():
+            raise OptionError(f"{self.folder} is empty; add items before tuning")
+        with self._guard(), self._truth.reading():
+            scan = self.view().scan
+            queries = sample_queries(scan) if queries is None else queries
+            queries = checked_queries(self.settings, queries, k)
+            tuned = choose(
+                lambda some, plan: self._search(scan, some, k, None, plan),
+                plans(self._truth, scan),
+                queries,
+                k,
+                recall,
+            )
+        with self._guard():
+            save_plan(self._truth, tuned.plan)
+        return tuned
+
+    @property
+    def plan(self) -> Plan | None:
+        """How the fast mode searches, once `tune` has made it ready."""
+        with self._guard():
+            return read_plan(self._truth)
+
     def close(self) -> None:
         """Let go of the files."""
         with self._lock:
-            self._view = None
+            self._view = self._opened = None
             self._truth.close()
 
     def __enter__(self) -> SetIndex:
@@ -195,8 +226,18 @@ class SetIndex:
         self._view = _View(changes, files, broken, tail, scan)
         return self._view
 
-    def _candidates(
-        self, scan: Scan, queries: Sets, k: int, where: str | None, exact: bool
+    def _search(
+        self, scan: Scan, queries: Sets, k: int, where: str | None, plan: Plan | None
+    ) -> list[list[Hit]]:
+        """By a plan of the fast mode, or exactly."""
+        if plan is not None and where is None and len(scan):
+            found = self._graphs(plan).candidates(scan, queries, k)
+        else:
+            found = pad_sequence([_NONE, *self._survivors(scan, queries, k, where)], True, -1)[1:]
+        return list(ranked(self._truth, scan, queries, found, k))
+
+    def _survivors(
+        self, scan: Scan, queries: Sets, k: int, where: str | None
     ) -> Iterator[Positions]:
         coded = [encode_query(query) for query in queries]
         if where is None:
@@ -208,36 +249,7 @@ class SetIndex:
         allowed[chosen] = True
         return scan.survivors(coded, k, allowed)
 
-    def _hits(
-        self, scan: Scan, queries: Sets, candidates: list[Positions], k: int
-    ) -> Iterator[list[Hit]]:
-        """The k best of each query's candidates, by their exact scores."""
-        longest = max(map(len, candidates), default=0)
-        if not longest:
-            yield from ([] for _ in queries)
-            return
-        at_once = max(1, AT_ONCE // (4 * longest * self.settings.slots * self.settings.dim))
-        for start in range(0, len(queries), at_once):
-            some = pad_sequence(candidates[start : start + at_once], True, -1)
-            yield from self._ranked(scan, queries[start : start + at_once], some, k)
-
-    def _ranked(
-        self, scan: Scan, queries: Sets, candidates: Int64[Tensor, "queries candidates"], k: int
-    ) -> Iterator[list[Hit]]:
-        alpha = self.settings.alpha
-        valid = candidates >= 0
-        few, cosines = best(queries, scan.sets_at(candidates.clamp(min=0)), valid, k, alpha)
-        scores = smooth_chamfer_of(cosines, alpha)
-        scores[~np.take_along_axis(valid.numpy(), few, axis=1)] = -np.inf
-        rows = scan.rows[np.take_along_axis(candidates.numpy(), few, axis=1)]
-        order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
-        rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-        cosines = np.take_along_axis(cosines, order[:, :, None, None], 1)
-        weights = contributions_of(cosines, alpha)
-        names = self._truth.names(np.unique(rows).tolist())
-        for one in zip(rows.tolist(), scores.tolist(), weights, cosines, strict=True):
-            yield [
-                Hit(names[row][0], score, names[row][1], weight, cosine)
-                for row, score, weight, cosine in zip(*one, strict=True)
-                if score > -np.inf
-            ]
+    def _graphs(self, plan: Plan) -> Graphs:
+        if self._opened is None or self._opened.plan != plan:
+            self._opened = Graphs(self.folder, plan, self._opened)
+        return self._opened

@@ -13,6 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -71,14 +72,13 @@ class Truth:
             try:
                 stored = dict(connection.execute("SELECT key, value FROM about"))
                 about = {key: json.loads(value) for key, value in stored.items()}
-                found = about.pop("format")
-                if found != FORMAT:
+                if about["format"] != FORMAT:
                     raise IndexFileError(
-                        f"{folder} has format {found}, this diverset reads {FORMAT}; "
+                        f"{folder} has format {about['format']}, this diverset reads {FORMAT}; "
                         "install the version of diverset that wrote it, or newer"
                     )
-                about.pop("changes")
-                return cls(folder, connection, Settings(**about))
+                settings = {field.name: about[field.name] for field in fields(Settings)}
+                return cls(folder, connection, Settings(**settings))
             except BaseException:
                 connection.close()
                 raise
