@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diverset.errors import DiversetError, OptionError, import_extra
+from diverset.index.command import add_verbs as add_index_verbs
 
 if TYPE_CHECKING:
     from diverset.evaluation import Comparison
@@ -112,6 +113,14 @@ def _parser() -> argparse.ArgumentParser:
         "--heads", type=int, default=4, help="attention heads, not told by the file (default: 4)"
     )
     reference.set_defaults(run=_import_reference)
+
+    index = _verb(
+        verbs,
+        "index",
+        "look at an index of embedding sets, check it, keep it fast",
+        "diverset index info my-index\n  diverset index tune my-index --queries texts.npy",
+    )
+    add_index_verbs(index, _verb)
     return parser
 
 

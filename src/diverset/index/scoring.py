@@ -63,8 +63,10 @@ def best(
     least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim)
     few = int((scores >= least).sum(dim=1).max())
     chosen = scores.topk(few).indices
-    sets = sets.gather(1, chosen[:, :, None, None].expand(-1, -1, slots, dim))
-    exact = asked.double()[:, None] @ sets.double().transpose(2, 3)
+    flat = chosen + candidates * torch.arange(count)[:, None]
+    kept = sets.view(count * candidates, slots * dim).index_select(0, flat.flatten())
+    exact = asked.double() @ kept.view(count, few * slots, dim).double().transpose(1, 2)
+    exact = exact.view(count, -1, few, slots).transpose(1, 2)
     return chosen.numpy(), exact.numpy()
 
 
