@@ -39,8 +39,8 @@ def test_equals_the_formula(tmp_path, within, query_slots):
 def test_large_collections_go_through_every_stage(tmp_path, monkeypatch):
     """Small constants, so that files, merges, coarse bounds and several passes all happen."""
     for module, name, value in (
-        (upkeep, "TAIL", 20), (upkeep, "FAN", 2), (upkeep, "LARGEST_FILE", 100), (scan, "SEEDS", 2),
-        (scan, "COARSE", 10), (scan, "CHUNK", 4), (scan, "WORKSPACE", 3000), (bounds, "BLOCK", 64),
+        (upkeep, "TAIL", 20), (upkeep, "FAN", 2), (upkeep, "LARGEST_FILE", 100), (scan, "FEW", 5),
+        (scan, "PORTION", 10), (scan, "CHUNK", 4), (scan, "WORKSPACE", 3000), (bounds, "BLOCK", 64),
         (bounds, "FEWEST", 8),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)

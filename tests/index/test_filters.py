@@ -70,7 +70,7 @@ def test_sql_means_what_matches_says(index, metadata, texts, data):
 
 
 def test_filtered_search_is_exact_for_few_and_for_many(tmp_path, monkeypatch):
-    monkeypatch.setattr("diverset.index.embedded.COARSE", 3)
+    monkeypatch.setattr("diverset.index.embedded.PORTION", 3)
     metadata = [{"n": n} for n in range(200)]
     with make_index(tmp_path, 200, metadata=metadata) as filtered:
         everything = [hit.id for hit in filtered.search(make_sets(1, seed=4), k=200)[0]]

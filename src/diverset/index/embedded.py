@@ -23,7 +23,7 @@ from diverset.index.checks import checked_ids, checked_items, checked_queries
 from diverset.index.codes import Codes, encode_query, join
 from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
 from diverset.index.ranking import ranked
-from diverset.index.scan import COARSE, Positions, Scan
+from diverset.index.scan import PORTION, Positions, Scan
 from diverset.index.segments import Segment, read
 from diverset.index.truth import Truth, reporting
 from diverset.index.tune import Tuned, choose, sample_queries
@@ -243,7 +243,7 @@ class SetIndex:
         if where is None:
             return scan.survivors(coded, k)
         chosen = torch.from_numpy(scan.positions(self._truth.rows(where)))
-        if len(chosen) <= max(COARSE, len(scan) // 20):
+        if len(chosen) <= max(PORTION, len(scan) // 20):
             return (scan.narrow(query, chosen, k) for query in coded)
         allowed = torch.zeros(len(scan), dtype=torch.bool)
         allowed[chosen] = True

@@ -16,13 +16,15 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from diverset.index.bounds import Batch, element_bounds, estimates, mean_bounds
-from diverset.index.codes import Codes, Query
+from diverset.index.codes import Codes, Query, slack
+from diverset.index.scoring import scores_of
 
 Positions = Int64[Tensor, " chosen"]
 WORKSPACE = 64 * 2**20  # bytes for bounds: so many queries are answered in one pass
 CHUNK = 64  # bounds that are looked at through their maximum first
-SEEDS = 64  # items, besides 4 k, that give the first threshold
-COARSE = 4096  # more items than this are narrowed with the query's codes first
+SEEDS = 4  # times k items give the first threshold
+FEW = 64  # items that are scored at once; more are narrowed by their codes first
+PORTION = 4096  # items that are narrowed at once
 MOSTLY = 0.2  # where means leave more than this, elements are read at once
 NOTHING = torch.finfo(torch.float32).min
 
@@ -52,14 +54,25 @@ class Scan:
         return np.unique(found)
 
     def sets_at(self, positions: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape slots dim"]:
-        """The sets themselves."""
-        flat = positions.flatten()
-        owners = np.searchsorted(self.starts, flat.numpy(), side="right") - 1
-        found = self.parts[0].sets.new_empty(len(flat), *self.parts[0].sets.shape[1:])
-        for owner in np.unique(owners).tolist():
-            here = torch.from_numpy(np.flatnonzero(owners == owner))
-            found[here] = self.parts[owner].sets[flat[here] - int(self.starts[owner])]
-        return found.view(*positions.shape, *found.shape[1:])
+        """The sets themselves, at least one."""
+        flat, order = positions.flatten().sort()
+        cuts = torch.searchsorted(flat, torch.from_numpy(self.starts)).tolist()
+        found = [
+            part.sets.index_select(0, flat[first:last] - start)
+            for part, start, first, last in self._split(cuts)
+        ]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        joined = (found[0] if len(found) == 1 else torch.cat(found)).index_select(0, back)
+        return joined.view(*positions.shape, *joined.shape[1:])
+
+    def _split(self, cuts: Sequence[int]) -> Iterator[tuple[Codes, int, int, int]]:
+        """Parts that some of the ascending positions fall into, and which of them."""
+        for part, start, first, last in zip(
+            self.parts, self.starts.tolist(), cuts[:-1], cuts[1:], strict=False
+        ):
+            if first < last:
+                yield part, start, first, last
 
     def survivors(
         self, queries: Sequence[Query], k: int, allowed: Bool[Tensor, " items"] | None = None
@@ -76,7 +89,7 @@ class Scan:
         chosen = self._pass(batch, k, allowed)
         if self._bounds is mean_bounds:
             left = sum(map(len, chosen)) / (len(batch) * max(1, len(self)))
-            if left > MOSTLY and len(self) > COARSE:
+            if left > MOSTLY and len(self) > PORTION:
                 self._bounds = element_bounds  # diverse sets: means tell too little, now and later
                 chosen = self._pass(batch, k, allowed)
         for query, positions in zip(queries, chosen, strict=True):
@@ -92,23 +105,35 @@ class Scan:
         bounds[:, self.removed] = NOTHING
         if allowed is not None:
             bounds[:, : len(self)].masked_fill_(~allowed, NOTHING)
-        chunks = bounds.view(len(batch), -1, CHUNK)
-        peaks = chunks.amax(dim=2)
-        found = []
-        for query, chunk, peak in zip(batch.queries, chunks, peaks, strict=True):
-            best = peak.topk(min(len(peak), 4 * k + SEEDS), sorted=False).indices
-            seeds = best * CHUNK + chunk[best].argmax(dim=1)
-            seeds = seeds[peak[best] > NOTHING].sort().values
-            low, _ = self._interval(query, seeds, fine=True)
-            reached = (peak >= _threshold(low, k)).nonzero()[:, 0]
-            inside = (chunk[reached] >= _threshold(low, k)).nonzero()
-            found.append(reached[inside[:, 0]] * CHUNK + inside[:, 1])
-        return found
+        peaks = bounds.view(len(batch), -1, CHUNK).amax(dim=2)
+        chunks = bounds.view(-1, CHUNK)  # of all queries, one after the other
+        least = self._thresholds(batch, peaks, chunks, k)
+        owner, chunk = (peaks >= least[:, None]).nonzero().unbind(dim=1)
+        inside = chunks.index_select(0, owner * peaks.shape[1] + chunk) >= least[owner, None]
+        which, place = inside.nonzero().unbind(dim=1)
+        positions = chunk[which] * CHUNK + place
+        counts = owner[which].bincount(minlength=len(batch)).tolist()
+        return list(torch.split(positions, counts))
+
+    def _thresholds(
+        self, batch: Batch, peaks: Tensor, chunks: Tensor, k: int
+    ) -> Float[Tensor, " queries"]:
+        """What k items of each query are known to reach: the best of the most promising chunks."""
+        highest, best = peaks.topk(min(peaks.shape[1], SEEDS * k), dim=1)
+        flat = (best + peaks.shape[1] * torch.arange(len(batch))[:, None]).flatten()
+        seeds = best * CHUNK + chunks.index_select(0, flat).argmax(dim=1).view_as(best)
+        lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
+        if seeds.shape[1] < k or not len(self):
+            return torch.full((len(batch),), lowest)
+        exact = torch.stack([query.exact for query in batch.queries])
+        scores = scores_of(exact, self.sets_at(seeds.clamp(max=len(self) - 1)), self.alpha)
+        scores.masked_fill_(highest <= NOTHING, NOTHING)
+        return (scores.topk(k).values[:, -1] - slack(batch.dim)).clamp(min=lowest)
 
     def narrow(self, query: Query, positions: Positions, k: int) -> Positions:
         """Those of some (ascending) positions that can be among the k best of them."""
         for fine in (False, True):
-            if fine or len(positions) > COARSE:
+            if len(positions) > FEW:
                 low, high = self._interval(query, positions, fine)
                 positions = positions[high >= _threshold(low, k)]
         return positions
@@ -119,11 +144,9 @@ class Scan:
         """Between which numbers the exact scores lie."""
         scores, margins = [torch.empty(0)], [torch.empty(0)]
         cuts = torch.searchsorted(positions, torch.from_numpy(self.starts)).tolist()
-        for part, start, first, last in zip(
-            self.parts, self.starts.tolist(), cuts[:-1], cuts[1:], strict=False
-        ):
-            for inner in range(first, last, COARSE):
-                local = positions[inner : min(inner + COARSE, last)] - start
+        for part, start, first, last in self._split(cuts):
+            for inner in range(first, last, PORTION):
+                local = positions[inner : min(inner + PORTION, last)] - start
                 score, margin = estimates(query, part, local, self.alpha, fine)
                 scores.append(score)
                 margins.append(margin)

@@ -44,6 +44,18 @@ def contributions_of(
     return both
 
 
+def scores_of(
+    queries: Float[Tensor, "queries query_slots dim"],
+    sets: Float[Tensor, "queries candidates slots dim"],
+    alpha: float,
+) -> Float[Tensor, "queries candidates"]:
+    """Smooth-Chamfer of each query with its own candidates, in float32: right to `slack`."""
+    count, candidates, slots, dim = sets.shape
+    cosines = queries @ sets.view(count, candidates * slots, dim).transpose(1, 2)
+    by_slot = cosines.view(count, -1, candidates, slots).transpose(2, 3)
+    return reduce_smooth_chamfer(by_slot.contiguous(), alpha)
+
+
 def best(
     queries: Float[np.ndarray, "queries query_slots dim"],
     sets: Float[Tensor, "queries candidates slots dim"],
@@ -57,9 +69,7 @@ def best(
     """
     count, candidates, slots, dim = sets.shape
     asked = torch.from_numpy(queries)
-    cosines = asked @ sets.view(count, candidates * slots, dim).transpose(1, 2)
-    by_slot = cosines.view(count, -1, candidates, slots).transpose(2, 3)
-    scores = reduce_smooth_chamfer(by_slot.contiguous(), alpha).masked_fill_(~valid, -torch.inf)
+    scores = scores_of(asked, sets, alpha).masked_fill_(~valid, -torch.inf)
     least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim)
     few = int((scores >= least).sum(dim=1).max())
     chosen = scores.topk(few).indices

@@ -41,6 +41,7 @@ def write(folder: Path, codes: Codes, settings: Settings, first: int, last: int)
     tensors = {field.name: getattr(codes, field.name).contiguous() for field in fields(codes)}
     try:
         save_file(tensors, beside, metadata=_about(settings))
+        beside.chmod(folder.stat().st_mode & 0o666)  # who may read the folder may read the file
         with open(beside, "rb") as file:
             os.fsync(file.fileno())
         os.replace(beside, target)
