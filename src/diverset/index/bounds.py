@@ -19,7 +19,7 @@ from diverset.index.kernel import product_type, products
 from diverset.similarity import reduce_smooth_chamfer
 
 BLOCK = 2**18  # products that are still in the cache when they are reduced
-FEWEST = 2048  # items at once; below, calls cost more than arithmetic
+FEWEST = 8192  # items at once; below, calls cost more than arithmetic
 
 
 class Batch:

@@ -28,7 +28,7 @@ from diverset.index.scan import Scan
 from diverset.index.truth import Truth
 
 ENDING = ".graph"
-LINKS, EFFORT = 16, 64  # of a node, and when it is built
+LINKS, EFFORT = 32, 64  # of a node, and when it is built
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
@@ -55,12 +55,24 @@ class Plan:
     queries: int = 0
 
 
+def load_faiss() -> Any:
+    """Import faiss, whose idle threads are to sleep: it brings an OpenMP of its own, and threads
+    that wait awake would take the cores from torch's."""
+    before = os.environ.get("OMP_WAIT_POLICY")
+    os.environ["OMP_WAIT_POLICY"] = before or "PASSIVE"  # read when its library is loaded
+    try:
+        return import_extra("faiss", "index")
+    finally:
+        if before is None:
+            del os.environ["OMP_WAIT_POLICY"]
+
+
 class Graphs:
     """The graphs of a plan, opened."""
 
     def __init__(self, folder: Path, plan: Plan, other: Graphs | None = None) -> None:
         self.plan, self.folder = plan, folder
-        self.faiss = import_extra("faiss", "index")
+        self.faiss = load_faiss()
         self._read: dict[str, Any] = dict(other._read) if other else {}  # files never change
         self.means = self._open(plan.means)
         self.elements = self._open(plan.elements) if plan.elements else None
@@ -122,7 +134,7 @@ def _places(
 
 def build(truth: Truth, scan: Scan, elements: bool) -> str:
     """Write a graph over the means or the elements of everything; the name of its file."""
-    faiss = import_extra("faiss", "index")
+    faiss = load_faiss()
     kind = faiss.ScalarQuantizer.QT_8bit
     graph = faiss.IndexHNSWSQ(truth.settings.dim, kind, LINKS, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = EFFORT
