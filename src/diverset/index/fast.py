@@ -28,7 +28,7 @@ from diverset.index.scan import Scan
 from diverset.index.truth import Truth
 
 ENDING = ".graph"
-LINKS, EFFORT = 32, 64  # of a node, and when it is built
+LINKS, EFFORT = 16, 64  # of a node, and when it is built
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
