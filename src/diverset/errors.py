@@ -11,6 +11,7 @@ from `DiversetError`, so one `except` clause is enough for a caller who only wan
     ├── VocabularyError    a vocabulary file that cannot be read safely
     ├── DataError          a dataset file that is missing, truncated or contradicts itself
     ├── EngineError        a search engine that cannot be reached, or holds something else
+    ├── IndexFileError     an index that is missing, damaged, foreign, read-only or out of space
     └── MissingExtraError  an optional package that is needed here and not installed
 """
 
@@ -49,6 +50,10 @@ class DataError(DiversetError, ValueError):
 
 class EngineError(DiversetError):
     """A search engine that cannot be reached, refuses, or holds something else than expected."""
+
+
+class IndexFileError(DiversetError):
+    """An index that is missing, damaged, of another model or format, read-only or out of space."""
 
 
 class MissingExtraError(DiversetError, ImportError):

@@ -49,7 +49,7 @@ def smooth_chamfer(
             [0.0433, 1.0000]])
     """
     check_sets(images, texts)
-    return _reduce_smooth_chamfer(_cosines(images, texts), alpha=alpha)
+    return reduce_smooth_chamfer(_cosines(images, texts), alpha=alpha)
 
 
 def chamfer(
@@ -90,7 +90,7 @@ class MatchProbability(nn.Module):
         return torch.sigmoid(self.a * cosines + self.b).mean(dim=(1, 2))
 
 
-def _reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, "images texts"]:
+def reduce_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, "images texts"]:
     """Eq. 6 from the cosines of all pairs of elements."""
     if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
         raise OptionError(f"alpha is {alpha!r}; smooth-Chamfer needs a number above 0 (paper: 16)")
@@ -132,7 +132,7 @@ SIMILARITIES: dict[str, Similarity] = {
     "mil": mil,
 }
 _REDUCTIONS: dict[str, Callable[..., Tensor]] = {
-    "smooth_chamfer": _reduce_smooth_chamfer,
+    "smooth_chamfer": reduce_smooth_chamfer,
     "chamfer": _reduce_chamfer,
     "mil": _reduce_mil,
 }

@@ -78,7 +78,19 @@ def quick_qdrant_address(qdrant_address):
     return lambda candidates=0: f"qdrant::memory:?candidates={candidates}#quick"
 
 
+@pytest.fixture
+def embedded_address(tmp_path):
+    """Makes the address of an embedded index that is not there yet; it has no options."""
+    return lambda: str(tmp_path / uuid.uuid4().hex)
+
+
 @pytest.fixture(params=["qdrant", "postgres"])
 def address(request):
     """The same for either engine."""
+    return request.getfixturevalue(f"{request.param}_address")
+
+
+@pytest.fixture(params=["embedded", "qdrant", "postgres"])
+def any_address(request):
+    """The same for every store."""
     return request.getfixturevalue(f"{request.param}_address")

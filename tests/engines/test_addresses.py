@@ -7,11 +7,12 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
-from store_support import SETTINGS, MemoryStore, some_sets
+from store_support import SETTINGS, some_sets
 
 from diverset.engines import create_store, open_or_create, open_store, store_exists
 from diverset.engines.settings import from_stored, to_stored
 from diverset.errors import EngineError, MissingExtraError, OptionError
+from diverset.index import SetIndex
 
 
 @pytest.mark.parametrize(
@@ -66,27 +67,14 @@ def test_a_connection_that_breaks_is_an_error_of_ours(postgres_address):
         store.count()
 
 
-def test_a_folder_is_the_embedded_index(tmp_path, monkeypatch):
-    import diverset.index
-
-    class Index(MemoryStore):
-        made = {}
-
-        @classmethod
-        def create(cls, folder, settings):
-            folder.mkdir()
-            (folder / "something").touch()
-            return cls.made.setdefault(folder, cls(settings))
-
-        @classmethod
-        def open(cls, folder):
-            return cls.made[folder]
-
-    monkeypatch.setattr(diverset.index, "SetIndex", Index, raising=False)
+def test_a_folder_is_the_embedded_index(tmp_path):
     place = str(tmp_path / "photos")
     assert not store_exists(place)
-    made = open_or_create(place, SETTINGS)
-    assert store_exists(place) and open_store(place, SETTINGS.model) is made
+    with closing(open_or_create(place, SETTINGS)) as made:
+        made.add(["a"], some_sets(1))
+    assert store_exists(place)
+    with closing(open_store(place, SETTINGS.model)) as opened:
+        assert isinstance(opened, SetIndex) and opened.count() == 1
     with pytest.raises(EngineError, match="photos holds sets of model feedc0de, not of cafe"):
         open_store(place, "cafe")
 

@@ -1,4 +1,4 @@
-"""Ten thousand clustered sets: both engines give what brute force gives."""
+"""Ten thousand clustered sets: the index and both engines give what brute force gives."""
 
 from contextlib import closing
 
@@ -27,6 +27,13 @@ def agrees(hits, scores) -> bool:
     assert [hit.id for hit in hits] == [str(item) for item in best]
     assert [hit.score for hit in hits] == pytest.approx(scores[best].tolist(), abs=1e-5)
     return True
+
+
+def test_the_embedded_index_agrees(collection, embedded_address):
+    sets, queries, scores = collection
+    with closing(create_store(embedded_address(), SETTINGS)) as store:
+        store.add(IDS, sets)
+        assert all(agrees(*one) for one in zip(store.search(queries, K), scores, strict=True))
 
 
 def test_postgres_scores_all_rows(collection, postgres_address):

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -90,15 +89,14 @@ def _resolve(address: str) -> _Store:
 
 
 def _embedded(folder: Path) -> _Store:
-    # Found by name: engines come to the right of the index, and most need only one of the two.
-    index: Any = getattr(import_module("diverset.index"), "SetIndex", None)
-    if index is None:
-        raise OptionError(f"{folder} is a folder; this version of diverset has no embedded index")
+    from diverset.index.embedded import SetIndex
+    from diverset.index.truth import FILE
+
     return _Store(
         place=str(folder),
-        exists=lambda: folder.is_dir() and any(folder.iterdir()),
-        open=partial(index.open, folder),
-        create=partial(index.create, folder),
+        exists=(folder / FILE).exists,
+        open=partial(SetIndex.open, folder),
+        create=partial(SetIndex.create, folder),
     )
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from diverset.errors import InputError, OptionError, ShapeError, a_few
 from diverset.index.base import Metadata, Records, Settings
-from diverset.index.where import check_metadata
+from diverset.index.where import check_metadata, check_text
+from diverset.similarity import UNIT_TOLERANCE
 
-UNIT_TOLERANCE = 1e-2  # that of diverset.similarity: room for sets stored in bfloat16
 LONGEST_ID = 1000  # characters; a path fits, a text pasted by mistake does not
 
 
@@ -37,7 +37,6 @@ def check_items(
             raise ShapeError(f"there are {len(names)} ids and {found} {what}; give one an id")
     for one in fields:
         check_metadata(one)
-        _check_texts(one)
     return Records(names, array, [dict(one) for one in fields])
 
 
@@ -61,7 +60,8 @@ def check_sets(name: str, sets: Any, dim: int) -> NDArray[np.float32]:
         raise InputError(f"{name} holds {array.dtype}; embedding sets are floating point")
     if array.shape[2] != dim:
         raise ShapeError(f"{name} are {array.shape[2]} wide, the index holds {dim}; use one model")
-    array = np.ascontiguousarray(array, dtype=np.float32)
+    # Copied: torch wants memory it could write to, and nobody may change it meanwhile.
+    array = np.array(array, dtype=np.float32, order="C")
     norms = np.linalg.norm(array, axis=-1)
     good = np.abs(norms - 1) <= UNIT_TOLERANCE  # False for NaN as well
     if not good.all():
@@ -85,11 +85,12 @@ def check_ids(ids: Sequence[str]) -> list[str]:
         raise InputError(f"ids is one string, {ids!r}; give a list of strings")
     seen: set[str] = set()
     for one in ids:
-        if not isinstance(one, str) or not 0 < len(one) <= LONGEST_ID or not is_storable(one):
+        if not isinstance(one, str) or not 0 < len(one) <= LONGEST_ID:
             raise InputError(
                 f"id {a_few([one])[:80]} cannot be stored; give text of 1 to {LONGEST_ID} "
-                "characters, without NUL and lone surrogates"
+                "characters"
             )
+        check_text("an id", one)
         if one in seen:
             raise InputError(f"{one!r} stands twice in one batch of ids; give each item once")
         seen.add(one)
@@ -120,11 +121,3 @@ def is_storable(text: str) -> bool:
         return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
-
-
-def _check_texts(metadata: Metadata) -> None:
-    for name, value in metadata.items():
-        if isinstance(value, str) and not is_storable(value):
-            raise InputError(
-                f"metadata field {name!r} holds a NUL or a lone surrogate; remove it from the text"
-            )

@@ -20,6 +20,7 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 Value = str | int | float | bool
 LONGEST = 10_000  # characters; nobody writes more by hand
 DEEPEST = 50  # parentheses and "not" inside each other
+MOST_DIGITS = 18  # that every store holds as a whole number; longer ones are read as floats
 FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
@@ -114,6 +115,18 @@ def check_metadata(metadata: Mapping[str, object]) -> None:
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"metadata field {name!r} is {value}; give a finite number")
+        if kind(value) == "number" and isinstance(value, int) and abs(value) >= 2**63:
+            raise InputError(f"metadata field {name!r} is {value}; give it as text, or as a float")
+        if isinstance(value, str):
+            check_text(f"metadata field {name!r}", value)
+
+
+def check_text(name: str, value: str) -> None:
+    """Raise where text is not what every database can hold."""
+    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise InputError(
+            f"{name} is {value[:40]!r}, with a NUL or half a surrogate pair; remove it"
+        )
 
 
 def _compares(found: object, sign: str, value: Value) -> bool:
@@ -244,7 +257,8 @@ class _Reader:
         if kind_ == "text":
             return text[1:-1].replace(text[0] * 2, text[0])
         if kind_ == "number":
-            return float(text) if re.search(r"[.eE]", text) else int(text)
+            whole = not re.search(r"[.eE]", text) and len(text) <= MOST_DIGITS
+            return int(text) if whole else float(text)
         if kind_ == "word" and text.lower() in ("true", "false"):
             return text.lower() == "true"
         self.fail(place)

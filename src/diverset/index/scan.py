@@ -1,0 +1,169 @@
+"""Finding the few items that can be among the k best, by bounds over all of them.
+
+`Scan` holds the codes of a collection at one moment. For each query it bounds every score from
+above, takes a threshold from items whose scores it knows from below, and drops whatever cannot
+reach it; what is left is narrowed in the same way with closer bounds. The true k best are always
+among what `survivors` returns. It does not know exact sets, ids or metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int64
+from torch import Tensor
+
+from diverset.index.bounds import Batch, element_bounds, estimates, mean_bounds
+from diverset.index.codes import Codes, Query, slack
+from diverset.index.scoring import scores_of
+
+Positions = Int64[Tensor, " chosen"]
+WORKSPACE = 64 * 2**20  # bytes for bounds: so many queries are answered in one pass
+CHUNK = 64  # bounds that are looked at through their maximum first
+SEEDS = 4  # times k items give the first threshold
+FEW = 128  # items that are scored at once; more are narrowed by their codes first
+PORTION = 4096  # items that are narrowed at once
+MOSTLY = 0.2  # where means leave more than this, elements are read at once
+NOTHING = torch.finfo(torch.float32).min
+
+
+class Scan:
+    """Codes of all items, and which of them are still there."""
+
+    def __init__(
+        self, parts: Sequence[Codes], removed: Int64[np.ndarray, " removed"], alpha: float
+    ) -> None:
+        self.parts, self.alpha = [part for part in parts if len(part)], alpha
+        empty = np.empty(0, dtype=np.int64)
+        self.rows = np.concatenate([empty, *(part.rows.numpy() for part in self.parts)])
+        self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
+        self.removed = torch.from_numpy(self.positions(removed))
+        self._bounds: Callable[[Batch, Codes, Tensor], None] = mean_bounds
+        self._space = torch.empty(0)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def positions(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " found"]:
+        """Where rows of the truth stand here; those that do not are left out."""
+        places = np.searchsorted(self.rows, rows)
+        places = places[places < len(self.rows)] if len(self.rows) else places[:0]
+        found: Int64[np.ndarray, " found"] = places[np.isin(self.rows[places], rows)]
+        return np.unique(found)
+
+    def sets_at(self, positions: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape slots dim"]:
+        """The sets themselves, at least one."""
+        flat, order = positions.flatten().sort()
+        cuts = torch.searchsorted(flat, torch.from_numpy(self.starts)).tolist()
+        found = [
+            part.sets.index_select(0, flat[first:last] - start)
+            for part, start, first, last in self._split(cuts)
+        ]
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        joined = (found[0] if len(found) == 1 else torch.cat(found)).index_select(0, back)
+        return joined.view(*positions.shape, *joined.shape[1:])
+
+    def _split(self, cuts: Sequence[int]) -> Iterator[tuple[Codes, int, int, int]]:
+        """Parts that some of the ascending positions fall into, and which of them."""
+        for part, start, first, last in zip(
+            self.parts, self.starts.tolist(), cuts[:-1], cuts[1:], strict=False
+        ):
+            if first < last:
+                yield part, start, first, last
+
+    def survivors(
+        self, queries: Sequence[Query], k: int, allowed: Bool[Tensor, " items"] | None = None
+    ) -> Iterator[Positions]:
+        """For each query the positions of all items that can be among its k best."""
+        at_once = max(1, WORKSPACE // (4 * max(1, len(self))))
+        for start in range(0, len(queries), at_once):
+            yield from self._survivors(queries[start : start + at_once], k, allowed)
+
+    def _survivors(
+        self, queries: Sequence[Query], k: int, allowed: Bool[Tensor, " items"] | None
+    ) -> Iterator[Positions]:
+        batch = Batch(queries, self.alpha)
+        chosen = self._pass(batch, k, allowed)
+        if self._bounds is mean_bounds:
+            left = sum(map(len, chosen)) / (len(batch) * max(1, len(self)))
+            if left > MOSTLY and len(self) > PORTION:
+                self._bounds = element_bounds  # diverse sets: means tell too little, now and later
+                chosen = self._pass(batch, k, allowed)
+        for query, positions in zip(queries, chosen, strict=True):
+            yield self.narrow(query, positions, k)
+
+    def _pass(
+        self, batch: Batch, k: int, allowed: Bool[Tensor, " items"] | None
+    ) -> list[Positions]:
+        """Bound everything; keep what reaches a threshold known from the most promising items."""
+        bounds = self._workspace(len(batch))
+        for part, start in zip(self.parts, self.starts[:-1].tolist(), strict=True):
+            self._bounds(batch, part, bounds[:, start : start + len(part)])
+        bounds[:, self.removed] = NOTHING
+        if allowed is not None:
+            bounds[:, : len(self)].masked_fill_(~allowed, NOTHING)
+        peaks = bounds.view(len(batch), -1, CHUNK).amax(dim=2)
+        chunks = bounds.view(-1, CHUNK)  # of all queries, one after the other
+        least = self._thresholds(batch, peaks, chunks, k)
+        owner, chunk = (peaks >= least[:, None]).nonzero().unbind(dim=1)
+        inside = chunks.index_select(0, owner * peaks.shape[1] + chunk) >= least[owner, None]
+        which, place = inside.nonzero().unbind(dim=1)
+        positions = chunk[which] * CHUNK + place
+        counts = owner[which].bincount(minlength=len(batch)).tolist()
+        return list(torch.split(positions, counts))
+
+    def _thresholds(
+        self, batch: Batch, peaks: Tensor, chunks: Tensor, k: int
+    ) -> Float[Tensor, " queries"]:
+        """What k items of each query are known to reach: the best of the most promising chunks."""
+        highest, best = peaks.topk(min(peaks.shape[1], SEEDS * k), dim=1)
+        flat = (best + peaks.shape[1] * torch.arange(len(batch))[:, None]).flatten()
+        seeds = best * CHUNK + chunks.index_select(0, flat).argmax(dim=1).view_as(best)
+        lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
+        if seeds.shape[1] < k or not len(self):
+            return torch.full((len(batch),), lowest)
+        exact = torch.stack([query.exact for query in batch.queries])
+        scores = scores_of(exact, self.sets_at(seeds.clamp(max=len(self) - 1)), self.alpha)
+        scores.masked_fill_(highest <= NOTHING, NOTHING)
+        return (scores.topk(k).values[:, -1] - slack(batch.dim)).clamp(min=lowest)
+
+    def narrow(self, query: Query, positions: Positions, k: int) -> Positions:
+        """Those of some (ascending) positions that can be among the k best of them."""
+        for fine in (False, True):
+            if len(positions) > FEW:
+                low, high = self._interval(query, positions, fine)
+                positions = positions[high >= _threshold(low, k)]
+        return positions
+
+    def _interval(
+        self, query: Query, positions: Positions, fine: bool
+    ) -> tuple[Float[Tensor, " chosen"], Float[Tensor, " chosen"]]:
+        """Between which numbers the exact scores lie."""
+        scores, margins = [torch.empty(0)], [torch.empty(0)]
+        cuts = torch.searchsorted(positions, torch.from_numpy(self.starts)).tolist()
+        for part, start, first, last in self._split(cuts):
+            for inner in range(first, last, PORTION):
+                local = positions[inner : min(inner + PORTION, last)] - start
+                score, margin = estimates(query, part, local, self.alpha, fine)
+                scores.append(score)
+                margins.append(margin)
+        score, margin = torch.cat(scores), torch.cat(margins)
+        return score - margin, score + margin
+
+    def _workspace(self, queries: int) -> Float[Tensor, "queries padded"]:
+        """Room for all bounds; its pages are kept, since new ones cost as much as filling them."""
+        padded = -(-max(1, len(self)) // CHUNK) * CHUNK
+        if len(self._space) < queries * padded:
+            self._space = torch.empty(queries * padded)
+        space = self._space[: queries * padded].view(queries, padded)
+        space[:, len(self) :] = NOTHING
+        return space
+
+
+def _threshold(low: Float[Tensor, " known"], k: int) -> float:
+    """What k items are known to reach; above `NOTHING`, which stands for items not asked for."""
+    lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
+    return lowest if len(low) < k else max(lowest, float(low.topk(k).values[-1]))

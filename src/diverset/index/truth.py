@@ -1,0 +1,275 @@
+"""The truth of an index: ids, metadata and sets in one SQLite file.
+
+Every item has a row number that is never used again, not even when the item is replaced; whatever
+is derived from the truth names items by it. `changes` counts the transactions, so that a reader
+sees in one number whether what it derived is still true. It does not know codes, nor similarity;
+errors of SQLite pass through it, and `reporting` puts them into words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from diverset.errors import IndexFileError, OptionError
+from diverset.index.base import Metadata, Records, Sets, Settings
+from diverset.index.filters import to_sql
+from diverset.index.where import kind, parse
+
+FILE = "truth.sqlite"
+FORMAT = 1
+PATIENCE = 60.0  # seconds that a writer waits for another one
+AT_ONCE = 500  # row numbers in one statement
+SCHEMA = """
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE items (row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+                    metadata TEXT NOT NULL);
+CREATE TABLE sets (row INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE fields (name TEXT NOT NULL, kind TEXT NOT NULL, value NOT NULL, row INTEGER NOT NULL,
+                     PRIMARY KEY (name, kind, value, row)) WITHOUT ROWID;
+CREATE TABLE removed (row INTEGER PRIMARY KEY);
+CREATE TABLE segments (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, items INTEGER NOT NULL,
+                       file TEXT NOT NULL);
+"""
+
+
+class Truth:
+    """A connection to the file; `Truth.create` and `Truth.open` make one."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, settings: Settings) -> None:
+        self.folder, self.connection, self.settings = folder, connection, settings
+
+    @classmethod
+    def create(cls, folder: Path, settings: Settings) -> Truth:
+        """Make the file in a folder that has none."""
+        if (folder / FILE).exists():
+            raise IndexFileError(f"{folder} already holds an index; open it, or give another name")
+        with reporting(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            connection = _connect(folder, read_only=False)
+            about = {"format": FORMAT, "changes": 0, **vars(settings)}
+            connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA}")
+            pairs = [(key, json.dumps(value)) for key, value in about.items()]
+            connection.executemany("INSERT INTO about VALUES (?, ?)", pairs)
+            connection.execute("COMMIT")
+        return cls(folder, connection, settings)
+
+    @classmethod
+    def open(cls, folder: Path) -> Truth:
+        """Open the file for reading, and for writing if the folder allows it."""
+        if not (folder / FILE).exists():
+            raise IndexFileError(f"{folder} holds no index; create one, or check the path")
+        with reporting(folder):
+            connection = _connect(folder, read_only=not os.access(folder, os.W_OK))
+            try:
+                stored = dict(connection.execute("SELECT key, value FROM about"))
+                about = {key: json.loads(value) for key, value in stored.items()}
+                if about["format"] != FORMAT:
+                    raise IndexFileError(
+                        f"{folder} has format {about['format']}, this diverset reads {FORMAT}; "
+                        "install the version of diverset that wrote it, or newer"
+                    )
+                settings = {field.name: about[field.name] for field in fields(Settings)}
+                return cls(folder, connection, Settings(**settings))
+            except BaseException:
+                connection.close()
+                raise
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing, and on disk when it ends."""
+        with reporting(self.folder):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("UPDATE about SET value = value + 1 WHERE key = 'changes'")
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A view of one moment, whatever is written meanwhile."""
+        with reporting(self.folder):
+            self.connection.execute("BEGIN")
+            try:
+                yield self.connection
+            finally:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+
+    def changes(self) -> int:
+        """How many transactions there have been."""
+        row = self.connection.execute("SELECT value FROM about WHERE key = 'changes'").fetchone()
+        return int(row[0])
+
+    def add(self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata]) -> None:
+        """Store items, replacing those with the same ids."""
+        with self.writing() as connection:
+            self._remove(connection, ids)
+            (last,) = connection.execute("SELECT max(seq) FROM sqlite_sequence").fetchone()
+            rows = range((last or 0) + 1, (last or 0) + 1 + len(ids))
+            texts = (json.dumps(dict(one), ensure_ascii=False) for one in metadata)
+            connection.executemany(
+                "INSERT INTO items VALUES (?, ?, ?)", zip(rows, ids, texts, strict=True)
+            )
+            blobs = (one.astype("<f4").tobytes() for one in sets)
+            connection.executemany("INSERT INTO sets VALUES (?, ?)", zip(rows, blobs, strict=True))
+            fields = (
+                (name, kind(value), value, row)
+                for row, one in zip(rows, metadata, strict=True)
+                for name, value in one.items()
+                if value is not None
+            )
+            connection.executemany("INSERT INTO fields VALUES (?, ?, ?, ?)", fields)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove items; says how many were there."""
+        with self.writing() as connection:
+            return self._remove(connection, ids)
+
+    def _remove(self, connection: sqlite3.Connection, ids: Sequence[str]) -> int:
+        found = []
+        for one in ids:
+            found += connection.execute("SELECT row FROM items WHERE id = ?", (one,)).fetchall()
+        connection.executemany("INSERT INTO removed VALUES (?)", found)
+        connection.executemany("DELETE FROM items WHERE row = ?", found)
+        connection.executemany("DELETE FROM sets WHERE row = ?", found)
+        return len(found)
+
+    def count(self, where: str | None = None) -> int:
+        condition, values = _condition(where)
+        found = self._select(f"SELECT count(*) FROM items WHERE {condition}", values)
+        return int(next(found)[0])
+
+    def rows(self, where: str) -> Int64[np.ndarray, " rows"]:
+        """Row numbers of the items that pass a filter."""
+        condition, values = _condition(where)
+        found = self._select(f"SELECT row FROM items WHERE {condition} ORDER BY row", values)
+        return np.fromiter((row for (row,) in found), dtype=np.int64)
+
+    def removed(self) -> Int64[np.ndarray, " rows"]:
+        """Row numbers that scan files may still hold and the truth does not."""
+        found = self._select("SELECT row FROM removed ORDER BY row", [])
+        return np.fromiter((row for (row,) in found), dtype=np.int64)
+
+    def stored_from(self, first: int) -> int:
+        """How many items have this row number or a later one."""
+        return int(next(self._select("SELECT count(*) FROM sets WHERE row >= ?", [first]))[0])
+
+    def sets(self, first: int, last: int, most: int) -> tuple[Int64[np.ndarray, " rows"], Sets]:
+        """Row numbers and sets of a range of rows, ascending."""
+        found = self._select(
+            "SELECT row, data FROM sets WHERE row BETWEEN ? AND ? ORDER BY row LIMIT ?",
+            [first, last, most],
+        )
+        rows, blobs = [], []
+        for row, blob in found:
+            rows.append(row)
+            blobs.append(blob)
+        return np.array(rows, dtype=np.int64), self._decode(rows, blobs)
+
+    def names(self, rows: Sequence[int]) -> dict[int, tuple[str, Metadata]]:
+        """Ids and metadata of items by their row numbers."""
+        found = {}
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            for row, one, text in self._select(
+                f"SELECT row, id, metadata FROM items WHERE row IN ({marks})", some
+            ):
+                found[row] = (one, json.loads(text) if text != "{}" else {})
+        return found
+
+    def walk(self, size: int) -> Iterator[Records]:
+        if size < 1:
+            raise OptionError(f"size is {size}; give at least 1")
+        after = ""
+        while True:
+            found = self._select(
+                "SELECT row, id, metadata, data FROM items LEFT JOIN sets USING (row) "
+                "WHERE id > ? ORDER BY id LIMIT ?",
+                [after, size],
+            ).fetchall()
+            if not found:
+                return
+            rows, ids, texts, blobs = zip(*found, strict=True)
+            sets = self._decode(rows, [blob or b"" for blob in blobs])
+            yield Records(list(ids), sets, [json.loads(text) for text in texts])
+            after = ids[-1]
+
+    def _select(self, statement: str, values: Sequence[object]) -> sqlite3.Cursor:
+        return self.connection.execute(statement, list(values))
+
+    def _decode(self, rows: Sequence[int], blobs: Sequence[bytes]) -> Sets:
+        shape = (self.settings.slots, self.settings.dim)
+        for row, blob in zip(rows, blobs, strict=True):
+            if len(blob) != 4 * shape[0] * shape[1]:
+                raise IndexFileError(
+                    f"{self.folder} holds {len(blob)} bytes in row {row}, not the "
+                    f"{4 * shape[0] * shape[1]} of a set; restore {FILE} from a copy"
+                )
+        data = bytearray().join(blobs)  # writable, as torch wants it
+        return np.frombuffer(data, dtype="<f4").reshape(len(blobs), *shape)
+
+
+def _condition(where: str | None) -> tuple[str, Sequence[object]]:
+    return to_sql(parse(where)) if where is not None else ("1", [])
+
+
+def _connect(folder: Path, read_only: bool) -> sqlite3.Connection:
+    file = (folder / FILE).resolve()
+    waiting = (folder / f"{FILE}-wal").exists()
+    mode = "?mode=ro" + ("" if waiting else "&immutable=1") if read_only else ""
+    connection = sqlite3.connect(
+        file.as_uri() + mode,
+        uri=True,
+        timeout=PATIENCE,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    if not read_only:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded by a new file only
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+@contextmanager
+def reporting(folder: Path) -> Iterator[None]:
+    """Failures of the file system and of SQLite, in words that say what to do."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise IndexFileError(f"{folder}: {error}; {_next_step(str(error))}") from error
+    except OSError as error:
+        raise IndexFileError(
+            f"{folder}: {error.strerror}; check its path, its permissions and the free space"
+        ) from error
+
+
+def _next_step(said: str) -> str:
+    for words, step in {
+        "full": "nothing of this call was stored: free some space and repeat it",
+        "disk I/O": "check the disk and its free space, then run diverset index verify",
+        "readonly": "the folder can only be read: copy it to where you may write",
+        "read-only": "the folder can only be read: copy it to where you may write",
+        "unable to open": "check its permissions",
+        "locked": f"another process has been writing for {PATIENCE:.0f} seconds: wait and repeat",
+    }.items():
+        if words in said:
+            return step
+    return f"{FILE} is damaged or no index: restore it from a copy"

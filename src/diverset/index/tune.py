@@ -1,0 +1,121 @@
+"""Choosing the cheapest plan of the fast mode that reaches a wanted recall, on the user's data.
+
+Plans are chosen on one half of the queries and reported on the other half. It does not know how a
+graph works.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+import torch
+
+from diverset.errors import OptionError
+from diverset.index.base import Hit, Sets
+from diverset.index.fast import Plan
+from diverset.index.scan import Scan
+
+CANDIDATES = (1, 2, 3, 5, 10, 20, 50)  # times k
+EFFORTS = (1, 2, 4)  # times candidates
+Found = list[list[Hit]]
+Search = Callable[[Sets, Plan | None], Found]
+"""Answers queries by a plan, or exactly."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The plan that was chosen, and how much it saves.
+
+    Attributes:
+        plan: with the recall on queries that it was not chosen on.
+        wanted: the recall that was asked for.
+        seconds, exact_seconds: for one query among many.
+    """
+
+    plan: Plan
+    wanted: float
+    seconds: float
+    exact_seconds: float
+
+    def __str__(self) -> str:
+        plan = self.plan
+        short = "" if plan.recall >= self.wanted else f" (wanted: {self.wanted:g})"
+        return (
+            f"recall@{plan.k} {plan.recall:.4f}{short} over {plan.queries} queries, "
+            f"{1e3 * self.seconds:.2f} ms a query (exact: {1e3 * self.exact_seconds:.2f}), "
+            f"{plan.candidates} candidates, effort {plan.effort}"
+            + (", means and elements" if plan.elements else ", means")
+        )
+
+
+def choose(search: Search, plans: Iterator[Plan], queries: Sets, k: int, wanted: float) -> Tuned:
+    """The fastest of the first plans that reach the recall; the best one if none does.
+
+    Args:
+        search: how queries are answered.
+        plans: graphs to try, the cheaper ones first; the next one is made only if needed.
+        queries: at least 2; half of them choose.
+        k: how many are to be found.
+        wanted: recall, between 0 and 1.
+    """
+    if not 0 < wanted <= 1:
+        raise OptionError(f"recall is {wanted}; give a number above 0 and up to 1")
+    if len(queries) < 2:
+        raise OptionError(f"{len(queries)} queries are too few to measure a recall; give 100")
+    exact, exact_seconds = _timed(search, queries, None)
+    best: tuple[float, float, Plan] | None = None
+    for graphs in plans:
+        for plan in _settings(graphs, k):
+            found, seconds = _timed(search, queries[::2], plan)
+            recall = recall_of(found, exact[::2])
+            if best is None or _better((recall, seconds), best[:2], wanted):
+                best = (recall, seconds, plan)
+        if best is not None and best[0] >= wanted:
+            break
+    if best is None:
+        raise OptionError("no plan to choose from")
+    final = search(queries[1::2], best[2])
+    recall = recall_of(final, exact[1::2])
+    plan = replace(best[2], recall=recall, queries=len(final), k=k)
+    return Tuned(plan, wanted, best[1], exact_seconds)
+
+
+def recall_of(found: Found, exact: Found) -> float:
+    """The share of the exact hits that were found."""
+    pairs = list(zip(found, exact, strict=True))
+    hits = sum(len({hit.id for hit in a} & {hit.id for hit in b}) for a, b in pairs)
+    return hits / max(1, sum(len(b) for _, b in pairs))
+
+
+def _settings(graphs: Plan, k: int) -> Iterator[Plan]:
+    for candidates, effort in product(CANDIDATES, EFFORTS):
+        yield replace(graphs, candidates=candidates * k, effort=effort * candidates * k)
+
+
+def _better(one: tuple[float, float], other: tuple[float, float], wanted: float) -> bool:
+    """Reaching the recall first, then time; below it, the recall."""
+    if min(one[0], other[0]) >= wanted:
+        return one[1] < other[1]
+    return one[0] > other[0]
+
+
+def _timed(search: Search, queries: Sets, plan: Plan | None) -> tuple[Found, float]:
+    """Hits, and seconds a query."""
+    search(queries[:1], plan)  # opens what is opened once
+    start = time.perf_counter()
+    found = search(queries, plan)
+    return found, (time.perf_counter() - start) / len(queries)
+
+
+def sample_queries(scan: Scan, count: int = 400, seed: int = 0) -> Sets:
+    """Stored sets as queries, a little turned, for who has no queries of their own."""
+    random = np.random.default_rng(seed)
+    chosen = random.permutation(len(scan))[:count]
+    sets = scan.sets_at(torch.from_numpy(chosen)).numpy()
+    turned = sets + 0.3 / np.sqrt(sets.shape[2]) * random.standard_normal(sets.shape)
+    unit: Sets = turned / np.linalg.norm(turned, axis=2, keepdims=True)
+    return unit.astype(np.float32)

@@ -1,0 +1,88 @@
+"""What survives kill -9, and what readers see while another process writes."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from index.making import make_index, make_sets
+
+from diverset.index import SetIndex, upkeep
+
+
+@pytest.mark.slow
+def test_nothing_acknowledged_is_lost(tmp_path):
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-m", "index.crashing", str(tmp_path / "index"), "60"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["kills"] == 60
+    assert report["acknowledged"] > 60
+
+
+def test_readers_see_what_others_write(tmp_path, monkeypatch):
+    monkeypatch.setattr(upkeep, "TAIL", 8)
+    with make_index(tmp_path, 5) as writer, SetIndex.open(writer.folder) as reader:
+        for turn in range(12):
+            ids = [f"turn{turn}-{n}" for n in range(3)]
+            writer.add(ids, make_sets(3, seed=100 + turn))
+            hits = reader.search(make_sets(3, seed=100 + turn), k=1)
+            assert [found[0].id for found in hits] == ids
+            if turn % 4 == 3:
+                writer.compact()
+            assert reader.count() == writer.count() == 5 + 3 * (turn + 1)
+        writer.delete(["turn3-1"])
+        found = reader.search(make_sets(3, seed=103), k=100)[1]
+        assert "turn3-1" not in {hit.id for hit in found}
+        assert len(found) == 40
+        assert reader.verify() == writer.verify() == []
+
+
+def test_threads_share_an_index(tmp_path):
+    with make_index(tmp_path, 50) as index:
+        expected = [hit.id for hit in index.search(make_sets(1))[0]]
+        wrong: list[object] = []
+
+        def work(number: int) -> None:
+            for turn in range(5):
+                far = -make_sets(1)  # never among the best
+                index.add([f"{number}-{turn}"], far)
+                found = [hit.id for hit in index.search(make_sets(1))[0]]
+                if found != expected:
+                    wrong.append(found)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        assert index.count() == 70
+
+
+def test_walk_goes_through_everything_in_order(tmp_path):
+    with make_index(tmp_path, 25) as index:
+        parts = list(index.walk(10))
+        assert [len(part.ids) for part in parts] == [10, 10, 5]
+        ids = [one for part in parts for one in part.ids]
+        assert ids == sorted(f"id{n}" for n in range(25))
+        for one, stored in zip(ids, (one for part in parts for one in part.sets), strict=True):
+            assert (stored == make_sets(25)[int(one[2:])]).all()
+
+
+def test_what_is_deleted_gives_its_space_back(tmp_path):
+    with make_index(tmp_path, 2000) as index:
+        index.compact()
+        before = sum(file.stat().st_size for file in index.folder.iterdir())
+        index.delete([f"id{n}" for n in range(1900)])
+        index.compact()
+        assert index.count() == 100
+        assert sum(file.stat().st_size for file in index.folder.iterdir()) < before / 3
+        assert len(list(index.folder.glob("*.codes"))) == 1

@@ -1,0 +1,141 @@
+"""A filter in SQL means what `matches` says, for any metadata and any filter."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from index.making import make_index, make_sets
+
+from diverset.errors import InputError, OptionError
+from diverset.index.where import COMPARISONS, matches, parse
+
+NAMES = ["a", "b", "in_", "Order"]
+TEXT = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=4
+) | st.sampled_from(["", "x", "1", "true", "'", "é", "\U0001f600", "\uffff", "A", "a"])
+NUMBERS = (
+    st.integers(-(2**63) + 1, 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from([0, 1, 1.0, -0.0, 0.1, 2**53, 2**53 + 1, float(2**53), 5e-324])
+)
+SCALARS = TEXT | NUMBERS | st.booleans()
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    with make_index(tmp_path_factory.mktemp("filters")) as made:
+        yield made
+
+
+def written(value) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+@st.composite
+def filters(draw, depth: int = 3) -> str:
+    form = draw(st.sampled_from(["compare", "in", "not", "and", "or"] if depth else ["compare"]))
+    if form == "compare":
+        name, sign = draw(st.sampled_from(NAMES)), draw(st.sampled_from(COMPARISONS))
+        return f"{name} {sign} {written(draw(SCALARS))}"
+    if form == "in":
+        values = draw(st.lists(SCALARS, min_size=1, max_size=3))
+        word = draw(st.sampled_from(["in", "not in"]))
+        return f"{draw(st.sampled_from(NAMES))} {word} ({', '.join(map(written, values))})"
+    if form == "not":
+        return f"not ({draw(filters(depth - 1))})"
+    return f"({draw(filters(depth - 1))}) {form} ({draw(filters(depth - 1))})"
+
+
+@given(
+    metadata=st.lists(
+        st.dictionaries(st.sampled_from(NAMES), SCALARS | st.none()), min_size=1, max_size=8
+    ),
+    texts=st.lists(filters(), min_size=3, max_size=6),
+    data=st.data(),
+)
+def test_sql_means_what_matches_says(index, metadata, texts, data):
+    ids = [f"id{n}" for n in range(len(metadata))]
+    index.delete([f"id{n}" for n in range(8)])
+    index.add(ids, make_sets(len(ids)), metadata)
+    used = [value for one in metadata for value in one.values() if value is not None]
+    if used:  # values that are really there
+        value = data.draw(st.sampled_from(used))
+        texts += [f"{name} {sign} {written(value)}" for name in NAMES for sign in COMPARISONS]
+    for text in texts:
+        expected = {ids[n] for n, one in enumerate(metadata) if matches(parse(text), one)}
+        hits = index.search(make_sets(1), k=20, where=text)[0]
+        assert {hit.id for hit in hits} == expected, text
+        assert index.count(where=text) == len(expected)
+
+
+def test_filtered_search_is_exact_for_few_and_for_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("diverset.index.embedded.PORTION", 3)
+    metadata = [{"n": n} for n in range(200)]
+    with make_index(tmp_path, 200, metadata=metadata) as filtered:
+        everything = [hit.id for hit in filtered.search(make_sets(1, seed=4), k=200)[0]]
+        for where, kept in (
+            ("n < 3", lambda n: n < 3),
+            ("n >= 20", lambda n: n >= 20),
+            ("n = -1", lambda n: False),
+        ):
+            hits = [hit.id for hit in filtered.search(make_sets(1, seed=4), k=9, where=where)[0]]
+            assert hits == [one for one in everything if kept(int(one[2:]))][:9]
+
+
+def test_replaced_metadata_does_not_match_any_more(tmp_path):
+    with make_index(tmp_path) as index:
+        index.add(["x"], make_sets(1), [{"year": 1}])
+        index.add(["x"], make_sets(1), [{"year": 2}])
+        assert (index.count(), index.count("year = 1"), index.count("year = 2")) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "year",
+        "year = ",
+        "year = 1; DROP TABLE items",
+        "year = 1) OR (1=1",
+        "1 = 1",
+        "year = (SELECT 1)",
+        "year LIKE 'x'",
+        '"year" = 1',
+        "year = 'open",
+        "(" * 60 + "a = 1" + ")" * 60,
+        "a = 1 or " * 3000 + "a = 1",
+    ],
+)
+def test_a_filter_that_cannot_be_read_reaches_no_database(tmp_path, text):
+    with make_index(tmp_path, 3) as index:
+        with pytest.raises(OptionError, match="filter"):
+            index.search(make_sets(1), where=text)
+        assert index.count() == 3
+
+
+def test_text_that_looks_like_sql_is_only_text(tmp_path):
+    evil = "x'; DROP TABLE items; --"
+    with make_index(tmp_path) as index:
+        index.add(["a"], make_sets(1), [{"name": evil}])
+        assert index.count("name = " + written(evil)) == 1
+        assert index.count('name = "\' or 1=1 --"') == 0
+
+
+def test_numbers_of_any_length_are_read(tmp_path):
+    with make_index(tmp_path) as index:
+        index.add(["a"], make_sets(1), [{"n": 2**62}])
+        assert index.count("n < " + "9" * 5000) == 1
+        assert index.count("n > -" + "9" * 5000) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [2**63, "a\0b", "\ud800", float("nan"), [1], b"x"], ids=lambda value: type(value)
+)
+def test_metadata_that_no_database_holds_is_refused(tmp_path, value):
+    with make_index(tmp_path) as index:
+        with pytest.raises(InputError, match="'n'"):
+            index.add(["a"], make_sets(1), [{"n": value}])
+        with pytest.raises(InputError, match="plain name"):
+            index.add(["a"], make_sets(1), [{"n.x": 1}])
+        assert index.count() == 0
