@@ -55,6 +55,9 @@ class Scan:
 
     def sets_at(self, positions: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape slots dim"]:
         """The sets themselves, at least one."""
+        if len(self.parts) == 1:
+            taken = self.parts[0].sets.index_select(0, positions.flatten())
+            return taken.view(*positions.shape, *taken.shape[1:])
         flat, order = positions.flatten().sort()
         cuts = torch.searchsorted(flat, torch.from_numpy(self.starts)).tolist()
         found = [
