@@ -31,7 +31,7 @@ def test_a_page_tells_how_to_get_it_again_without_paths(bench):
     target = write_page(replace(bench, overrides=given), page)
     text = target.read_text()
     asked = "diverset reproduce similarity --recipe tiny.yaml --seeds 2 --train.epochs 3"
-    assert f"`{asked} --optim.lr=0.1`" in text and "/somewhere" not in text
+    assert f"`{asked} --data.root DATA --optim.lr=0.1`" in text and "/somewhere" not in text
     assert "| a > b | **holds** | 1 - 0 |" in text
     stored = json.loads(target.with_suffix(".json").read_text())
     assert stored["claims"] == [{"claim": "a > b", "answer": "holds", "numbers": "1 - 0"}]

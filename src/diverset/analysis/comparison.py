@@ -18,6 +18,7 @@ from diverset.analysis.study import Failed, Study
 from diverset.analysis.tables import (
     RECALLS,
     RSUM,
+    Column,
     Page,
     cell,
     failures,
@@ -31,6 +32,7 @@ from diverset.evaluation import paired_bootstrap
 from diverset.training.evaluating import Asked, evaluate
 
 COLUMNS = (*RECALLS, RSUM)
+MINUTES = Column("minutes a run", "minutes")
 PAIR = 2  # the paper's ensembles are of two models
 
 
@@ -137,14 +139,18 @@ def _table(bench: Bench, outcomes: Sequence[Outcome], pairs: dict[str, dict[str,
     data = "COCO 5K" if bench.dataset == "coco" else "Flickr30K"
     rows = []
     for one in outcomes:
-        rows.append([f"**{one.name}**", *(cell(one, column) for column in COLUMNS)])
+        rows.append([f"**{one.name}**", *(cell(one, column) for column in (*COLUMNS, MINUTES))])
         pair = pairs.get(one.name)
         if pair:
-            numbers = (f"{pair[column.metric]:.1f}" for column in COLUMNS)
-            rows.append([f"**{one.name} +**", *numbers])
+            numbers = (_figure(pair[column.metric]) for column in COLUMNS)
+            rows.append([f"**{one.name} +**", *numbers, ""])
         for setting, figures in PAPER[data].get(one.name, {}).items():
-            rows.append([f"paper, {data}, {setting}", *(f"{figure:.1f}" for figure in figures)])
-    return markdown_table(["method", *(column.header for column in COLUMNS)], rows)
+            rows.append([f"paper, {data}, {setting}", *map(_figure, figures), ""])
+    return markdown_table(["method", *(column.header for column in (*COLUMNS, MINUTES))], rows)
+
+
+def _figure(number: float) -> str:
+    return f"{number:.1f}"
 
 
 STUDY = Study(

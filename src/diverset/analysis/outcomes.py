@@ -15,6 +15,7 @@ from typing import Any
 
 from diverset.analysis.bench import Bench
 from diverset.analysis.rows import Row
+from diverset.training.run import RESULT
 
 
 def _variance(side: str) -> Callable[[dict[str, Any]], float | None]:
@@ -83,13 +84,19 @@ def outcome_of(bench: Bench, row: Row, failed: Mapping[Path, str]) -> Outcome:
             notes.append(f"seed {run.recipe.train.seed} failed: {failed[run.folder]}")
             continue
         reports.append(json.loads(run.report(bench.split).read_text(encoding="utf-8")))
-        runs.append(run.folder.name)
-    values: dict[str, list[float]] = {}
+        runs.append(run.folder)
+    values: dict[str, list[float]] = {"minutes": [_minutes(run) for run in runs]} if runs else {}
     for name, get in METRICS.items():
         found = [number for report in reports if (number := get(report)) is not None]
         if found:
             values[name] = found
-    return Outcome(row.name, values, row.paper, "; ".join(notes), runs)
+    names = [run.name for run in runs]
+    return Outcome(row.name, values, row.paper, "; ".join(notes), names)
+
+
+def _minutes(folder: Path) -> float:
+    """How long a run was trained, on whatever else the machine was doing."""
+    return float(json.loads((folder / RESULT).read_text(encoding="utf-8"))["seconds"]) / 60
 
 
 def pooled_spread(outcomes: Sequence[Outcome], metric: str) -> float | None:

@@ -153,13 +153,15 @@ def _command(bench: Bench, page: Page) -> str:
     given = list(bench.overrides)
     for place, word in enumerate(given):
         if word.startswith("--data.root"):
-            del given[place : place + (1 if "=" in word else 2)]
+            given[place : place + (1 if "=" in word else 2)] = ["--data.root", "DATA"]
             break
-    words = ["diverset reproduce", page.study, "--recipe", bench.file.name]
-    words += ["--seeds", str(bench.seeds), *given]
+    file = bench.file.name if bench.file.is_absolute() else bench.file.as_posix()
+    words = ["diverset reproduce", page.study, "--recipe", file, "--seeds", str(bench.seeds)]
+    if page.study == "comparison" and bench.skip:
+        words += ["--skip", *(repr(name) if " " in name else name for name in bench.skip)]
     if page.study == "attention" and bench.images:
         words += ["--images", *map(str, bench.images)]
-    return " ".join(words)
+    return " ".join([*words, *given])
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
