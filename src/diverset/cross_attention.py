@@ -54,22 +54,24 @@ def _attend(
     sharpness: float,
     pooling: str,
 ) -> Float[Tensor, "a b"]:
+    count, words, dim = queries.shape
     asking, offered = queries.abs().sum(dim=-1) > 0, contexts.abs().sum(dim=-1) > 0
-    cosines = torch.einsum("aqd,bnd->abqn", queries, contexts)
-    raw = F.leaky_relu(cosines, SLOPE)
+    # One product for all pairs, the context's inputs before the queries: everything below then
+    # runs along contiguous memory.
+    cosines = contexts @ queries.reshape(-1, dim).T  # (b, inputs, a * queries)
+    raw = F.leaky_relu(cosines, SLOPE).unflatten(2, (count, words))
     # l2-normalised over the queries of a sample, then a softmax over the context.
-    raw = raw / raw.square().sum(dim=2, keepdim=True).clamp_min(EPSILON**2).sqrt()
-    hidden = ~offered[None, :, None, :]
-    weights = (attention * raw).masked_fill(hidden, -torch.inf).softmax(dim=-1)
+    raw = raw / raw.square().sum(dim=3, keepdim=True).clamp_min(EPSILON**2).sqrt()
+    hidden = ~offered[:, :, None]
+    weights = (attention * raw.flatten(2)).masked_fill(hidden, -torch.inf).softmax(dim=1)
     # cos(q, sum w_n c_n) from cosines and the context's Gram matrix: the attended vectors
     # themselves would take `dim` times the memory.
     gram = contexts @ contexts.transpose(1, 2)
-    length = torch.einsum("abqn,bnm,abqm->abq", weights, gram, weights).clamp_min(EPSILON).sqrt()
-    found = (weights * cosines).sum(dim=-1) / length
-    real = asking[:, None].expand_as(found)
+    length = (weights * (gram @ weights)).sum(dim=1).clamp_min(EPSILON).sqrt()
+    found = ((weights * cosines).sum(dim=1) / length).unflatten(1, (count, words))
     if pooling == "mean":
-        return (found * real).sum(dim=-1) / real.sum(dim=-1)
-    return (sharpness * found).masked_fill(~real, -torch.inf).logsumexp(dim=-1) / sharpness
+        return ((found * asking).sum(dim=-1) / asking.sum(dim=-1)).T
+    return ((sharpness * found).masked_fill(~asking, -torch.inf).logsumexp(dim=-1) / sharpness).T
 
 
 def _check_local(images: Tensor, texts: Tensor) -> None:
