@@ -59,7 +59,7 @@ def _attend(
     # One product for all pairs, the context's inputs before the queries: everything below then
     # runs along contiguous memory.
     cosines = contexts @ queries.reshape(-1, dim).T  # (b, inputs, a * queries)
-    raw = F.leaky_relu(cosines, SLOPE).unflatten(2, (count, words))
+    raw = F.leaky_relu(cosines, SLOPE).view(-1, cosines.shape[1], count, words)
     # l2-normalised over the queries of a sample, then a softmax over the context.
     raw = raw / raw.square().sum(dim=3, keepdim=True).clamp_min(EPSILON**2).sqrt()
     hidden = ~offered[:, :, None]
@@ -68,7 +68,7 @@ def _attend(
     # themselves would take `dim` times the memory.
     gram = contexts @ contexts.transpose(1, 2)
     length = (weights * (gram @ weights)).sum(dim=1).clamp_min(EPSILON).sqrt()
-    found = ((weights * cosines).sum(dim=1) / length).unflatten(1, (count, words))
+    found = ((weights * cosines).sum(dim=1) / length).view(-1, count, words)
     if pooling == "mean":
         return ((found * asking).sum(dim=-1) / asking.sum(dim=-1)).T
     return ((sharpness * found).masked_fill(~asking, -torch.inf).logsumexp(dim=-1) / sharpness).T
