@@ -115,6 +115,18 @@ def test_a_sibling_recipe_is_taken_under_equal_backbones_only(tmp_path):
         assert bench.recipe_of(row).loss.margin == margin
 
 
+def test_an_override_leaves_a_method_its_own_options(tmp_path):
+    file = RECIPES / "flickr8k_minilm.yaml"
+    given = ("--model.image_set.size", "6", "--loss.margin=0.3", "--train.epochs", "2")
+    bench = Bench(file, given, parse_recipe(str(file), given), tmp_path, tmp_path, tmp_path)
+    for row in methods(bench.recipe):
+        if row.name in ("VSE++", "PVSE"):
+            found = bench.recipe_of(row)
+            own = {"VSE++": (1, 0.3), "PVSE": (2, 0.1)}[row.name]
+            assert (found.model.image_set.size, found.loss.margin) == own
+            assert found.train.epochs == 2
+
+
 def test_scenes_are_drawn_where_they_are_missing(tmp_path, monkeypatch):
     monkeypatch.setattr("diverset.analysis.bench.TRAIN", 2)
     monkeypatch.setattr("diverset.analysis.bench.VAL", 1)

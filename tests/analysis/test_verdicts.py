@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from diverset.analysis import elements
 from diverset.analysis.outcomes import Outcome, pooled_spread
 from diverset.analysis.tables import RSUM, outcome_table
 from diverset.analysis.verdicts import FAILS, HOLDS, OPEN, Claim, compare, judge
@@ -71,3 +72,21 @@ def test_a_verdict_names_the_closest_pairs():
     found = rows(a=[10, 10], **{f"b{n}": [n, n] for n in range(6)})
     said = judge(Claim("", ("a",), tuple(f"b{n}" for n in range(6))), found).numbers
     assert said.startswith("a 10.00 - b5 5.00 = +5.00") and said.endswith("; and 3 more")
+
+
+def elements_found(*alone: float) -> dict[str, object]:
+    side = {"alone": list(alone), "without": list(alone)}
+    return {"all elements": 500.0, "image": side, "text": side}
+
+
+@pytest.mark.parametrize(
+    ("seeds", "answer"),
+    [
+        ([(491, 486, 485, 310), (490, 487, 484, 320)], "holds"),  # as in the paper
+        ([(491, 486, 485, 484), (490, 488, 485, 483)], "does not hold"),  # sorted, nothing else
+    ],
+)
+def test_far_worse_is_more_than_the_others_differ(seeds, answer):
+    found = [elements_found(*one) for one in seeds]
+    claim = next(one for one in elements.claims(4, 4) if "far worse" in one.text)
+    assert judge(claim, elements.gaps_of(found)).answer == answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -107,7 +107,7 @@ class Bench:
         if row.sibling:
             beside = self.file.with_name(f"{self.dataset}_{row.sibling}.yaml")
             if beside.exists():
-                found = parse_recipe(str(beside), self.overrides)
+                found = parse_recipe(str(beside), _without(self.overrides, row.changes))
                 if _backbones(found) == _backbones(self.recipe):
                     return replace(found, data=replace(found.data, root=self.recipe.data.root))
         return changed(self.recipe, row.changes)
@@ -203,6 +203,21 @@ def file_name(text: str) -> str:
     'coco-test-ids-npy'
     """
     return re.sub(r"\W+", "-", text).strip("-").lower()
+
+
+def _without(overrides: Sequence[str], names: Container[str]) -> list[str]:
+    """Overrides but for some options, which are a method's own.
+
+    >>> _without(["--loss.margin", "0.3", "--optim.lr=0.1"], {"loss.margin"})
+    ['--optim.lr=0.1']
+    """
+    kept, left_out = [], False
+    for word in overrides:
+        if word.startswith("--"):
+            left_out = word[2:].split("=")[0] in names
+        if not left_out:
+            kept.append(word)
+    return kept
 
 
 def _differing(values: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:

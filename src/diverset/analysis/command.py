@@ -42,11 +42,16 @@ STUDIES: dict[str, Study] = {
 ALL = "all"
 
 
+def check_asked(what: str, seeds: int, jobs: int) -> None:
+    """Refuse before anything is drawn or read."""
+    check_choice("study", what, [*STUDIES, ALL])
+    if seeds < 1 or jobs < 0:
+        raise OptionError(f"seeds is {seeds}, jobs {jobs}; give 1 or more, 0 or more")
+
+
 def reproduce(what: str, bench: Bench, dry_run: bool = False) -> int:
     """Train what is missing, write the tables; 1 if runs failed, which the tables then say."""
-    check_choice("study", what, [*STUDIES, ALL])
-    if bench.seeds < 1 or bench.jobs < 0:
-        raise OptionError(f"seeds is {bench.seeds}, jobs {bench.jobs}; give 1 or more, 0 or more")
+    check_asked(what, bench.seeds, bench.jobs)
     chosen = _fitting(what, bench)
     runs = _together([study.runs(bench) for study in chosen])
     if dry_run:

@@ -126,6 +126,14 @@ def _encode(model: Model, split: Opened) -> tuple[Tensor, list[Tensor]]:
 
 
 def _timed(run: Callable[[], Any]) -> float:
+    _wait()
     start = time.perf_counter()
     run()
+    _wait()
     return time.perf_counter() - start
+
+
+def _wait() -> None:
+    """A GPU works on while Python goes on: let it finish."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

@@ -108,5 +108,6 @@ def scan_row(recipe: Recipe) -> Row:
         "model.similarity.kind": "scan",
         "train.batch_size": min(64, recipe.train.batch_size),
         "train.captions": 1,
+        "train.evaluate_every": max(2, recipe.train.evaluate_every),  # minutes each
     }
     return Row("SCAN", changes, sibling="scan")

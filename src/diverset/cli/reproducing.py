@@ -52,8 +52,9 @@ def _reproduce(given: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from diverset.analysis.bench import open_bench
-    from diverset.analysis.command import reproduce
+    from diverset.analysis.command import check_asked, reproduce
 
+    check_asked(given.what, given.seeds, given.jobs)
     bench = open_bench(
         given.recipe,
         given.overrides,

@@ -65,6 +65,9 @@ class Opened:
 def read_split(data: DataConfig, split: str) -> Collection:
     """The captions of a split, with its pictures or regions."""
     root = Path(data.root)
+    first = data.file.split(",")[0]
+    if data.root == "." and first and not (root / first).exists():
+        raise DataError(f"{first} is not in this folder; give --data.root, the folder it is in")
     pictures = root / data.images if data.images else None
     match data.format:
         case "karpathy":
