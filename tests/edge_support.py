@@ -26,7 +26,8 @@ class EdgeClient:
             )
             for key, one in vectors_config.items()
         }
-        self.shard = edge.EdgeShard.create(self.folder, edge.EdgeConfig(vectors))
+        early = edge.EdgeOptimizersConfig(indexing_threshold=100)  # KB; graphs of small collections
+        self.shard = edge.EdgeShard.create(self.folder, edge.EdgeConfig(vectors, optimizers=early))
         self.metadata = metadata
 
     def get_collection(self, name):

@@ -52,8 +52,12 @@ def test_mistakes_end_with_one_line_and_status_2(tmp_path, capsys):
     assert "give the folder of a run" in capsys.readouterr().err
     assert main(["train", str(tmp_path / "r.yaml"), "--out", str(tmp_path / "run")]) == 2
     assert "cannot read the recipe" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main(["evaluate", "x", "--no-such-option"])
+    for verb in (["evaluate"], ["index", "info"]):
+        with pytest.raises(SystemExit) as left:
+            main([*verb, "x", "--no-such-option"])
+        said = capsys.readouterr().err
+        assert left.value.code == 2 and "unrecognized arguments: --no-such-option" in said
+        assert said.startswith(f"usage: diverset {' '.join(verb)} ")
 
 
 def test_recipe_options_are_listed(tmp_path, capsys):

@@ -15,8 +15,9 @@ import numpy as np
 
 from diverset.encode_inputs import Inputs, of_pictures, of_split, of_texts
 from diverset.errors import CheckpointError, OptionError, a_few
-from diverset.index.base import Records, Settings
-from diverset.index.shards import About, begin, digest_of, is_written, share, write_shard
+from diverset.index.base import Records
+from diverset.index.of_model import settings_of
+from diverset.index.shards import About, begin, is_written, share, write_shard
 from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
@@ -67,7 +68,8 @@ def encode(
         inputs.name,
         len(inputs.ids),
         size,
-        digest_of(inputs.ids),
+        inputs.digest,
+        inputs.columns,
     )
     begin(folder, about, rank)
     mine = about.numbers[rank::world]
@@ -83,16 +85,6 @@ def encode(
     if bars:
         bars.show(f"rank {rank} of {world}: {len(left)} of its {len(mine)} shards written", 0, 0)
     return len(left)
-
-
-def settings_of(model: Model, slots: int) -> Settings:
-    """What an index of a model's sets is made with."""
-    if not model.has_sets:
-        raise OptionError("this model compares all local features; an index needs sets of one size")
-    similarity = model.architecture.similarity
-    return Settings(
-        model.fingerprint(), slots, model.architecture.dim, similarity.kind, similarity.alpha
-    )
 
 
 def open_model(name: str, device: str = "cpu") -> tuple[Model, DataConfig | None]:

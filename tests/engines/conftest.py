@@ -25,9 +25,9 @@ def postgres(tmp_path_factory):
     server.cleanup()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def postgres_address(postgres):
-    """Makes the address of a table that is not there yet, with options."""
+    """Makes the address of a new table, with options; tables are dropped after the module."""
     made = []
 
     def address(**options):

@@ -51,6 +51,34 @@ def test_a_server_that_is_not_there_is_named_without_the_password(address, named
         assert named in str(caught.value) and "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:secret@db:port/x?table=t",
+        "postgresql://me:secret@db:port/x?table=t&password=secret",
+        "postgresql://me:sec/ret@db/x?table=t",
+        "qdrant://me:secret@db:99999999/x",
+        "qdrant://me:secret@[db/x",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_shown_without_the_password(address):
+    with pytest.raises(OptionError, match="cannot be read") as caught:
+        open_store(address)
+    assert "sec" not in str(caught.value) and caught.value.__suppress_context__
+
+
+def test_options_of_libpq_reach_it_as_they_are_meant(monkeypatch):
+    from psycopg.conninfo import conninfo_to_dict
+
+    from diverset.engines.postgres import PostgresStore
+
+    seen = []
+    monkeypatch.setattr(PostgresStore, "exists", lambda url, name: seen.append(url))
+    store_exists("postgresql://db/x?table=t&options=-c%20work_mem%3D1MB&application_name=my%20app")
+    given = conninfo_to_dict(seen[0])
+    assert (given["options"], given["application_name"]) == ("-c work_mem=1MB", "my app")
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the client's own
 def test_a_folder_that_another_process_holds(tmp_path):
     place = f"qdrant:{tmp_path}#x"

@@ -56,6 +56,18 @@ def test_mistakes(folder, tmp_path, capsys):
     assert "give query sets as .npy" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["info", "verify", "compact", "tune"])
+def test_commands_of_the_embedded_index_refuse_engines(command, capsys):
+    for address in ("qdrant://db:6333/x", "postgresql://me:secret@db/x?table=t", "qdrant:a#b"):
+        assert main(["index", command, address]) == 2
+        said = capsys.readouterr().err
+        assert f"{command} is for the embedded index" in said and "diverset index copy" in said
+        assert "secret" not in said
+    with pytest.raises(SystemExit):
+        main(["index", command, "--help"])
+    assert "embedded index" in capsys.readouterr().out
+
+
 def test_help_needs_no_torch():
     code = "import sys, diverset.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

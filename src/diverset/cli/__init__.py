@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     given, rest = parser.parse_known_args(arguments)
     if rest and not getattr(given, "takes_overrides", False):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        given.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     given.overrides = rest
     try:
         status: int = given.run(given)
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Find pictures by words and words by pictures, with sets of embeddings.",
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    parser.set_defaults(run=_version_or_help(parser), verb="")
+    parser.set_defaults(run=_version_or_help(parser), verb="", parser=parser)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
     for group in (training, reproducing, indexing):
         group.add_verbs(verbs)

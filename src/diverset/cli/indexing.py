@@ -1,7 +1,8 @@
 """The verbs of stored sets: encode, and index with its commands.
 
-An index is a folder, qdrant://host:6333/collection, qdrant:folder#collection or
-postgresql://user@host/database?table=name.
+copy and add-shards take any store: a folder, qdrant://host:6333/collection,
+qdrant:folder#collection or postgresql://user@host/database?table=name. The others look after the
+embedded index, a folder; engines have tools of their own.
 """
 
 from __future__ import annotations
@@ -40,7 +41,13 @@ def _add_encode(verbs: Verbs[argparse.ArgumentParser]) -> None:
     encode.add_argument("--texts", default="", help="a .csv, .tsv or .parquet of texts instead")
     encode.add_argument("--text-column", default="text", help="(default: text)")
     encode.add_argument("--id-column", default="id", help="(default: id)")
-    encode.add_argument("--metadata", nargs="+", default=[], help="columns of the table to keep")
+    encode.add_argument(
+        "--metadata",
+        nargs="+",
+        default=[],
+        help="columns of the table to keep for filters; a column of a .csv or .tsv that holds "
+        "only numbers and empty cells becomes numbers and nulls, others stay text",
+    )
     _add_share(encode)
     encode.add_argument("--shard-size", type=int, default=10_000, help="items (default: 10000)")
     encode.add_argument("--device", default="cpu")
@@ -48,11 +55,7 @@ def _add_encode(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
 
 def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    """`diverset index ...`: each command is a function of a module that is imported when it runs.
-
-    An index is a folder, qdrant://host:6333/collection, qdrant:folder#collection or
-    postgresql://user@host/database?table=name.
-    """
+    """`diverset index ...`: a command is a function of a module that is imported when it runs."""
     index = add_verb(
         verbs,
         "index",
@@ -65,13 +68,13 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     commands = index.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     index.set_defaults(run=show_help(index))
     for name, does, run in (
-        ("info", "what an index holds, and how large it is", _info),
-        ("verify", "check the file, every set and every bound; status 1: not well", _verify),
-        ("compact", "drop what was deleted or replaced, and bring the files into few", _compact),
-        ("tune", "make the fast mode ready for a wanted recall, measured on your data", _tune),
+        ("info", "what an embedded index holds, and how large it is", _info),
+        ("verify", "check an embedded index: file, sets, bounds; status 1: not well", _verify),
+        ("compact", "drop what was deleted from an embedded index, few files remain", _compact),
+        ("tune", "make an embedded index's fast mode ready for a recall, measured", _tune),
     ):  # fmt: skip
         one = add_verb(commands, name, does, f"diverset index {name} my-index")
-        one.add_argument("folder", help="of the index")
+        one.add_argument("folder", help="of the embedded index; not an address of an engine")
         one.set_defaults(run=run)
         if name == "tune":
             one.add_argument("--queries", help=".npy of query sets; default: stored sets, turned")
@@ -81,7 +84,8 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     copy = add_verb(
         commands,
         "copy",
-        "copy all items of an index into another one, or go on with a copy that was stopped",
+        "copy all items of an index into another one; from a folder that has not changed since, a "
+        "copy that was stopped goes on, from an engine it starts over",
         "diverset index copy photos.index qdrant://localhost:6333/photos",
     )
     copy.add_argument("source", metavar="A", help="a folder or an address")
@@ -91,7 +95,7 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     shards = add_verb(
         commands,
         "add-shards",
-        "add what `diverset encode` wrote to an index, or go on with it",
+        "add what `diverset encode` wrote to an index, or go on with it if it is still the same",
         "diverset index add-shards photos.index shards/photos",
     )
     shards.add_argument("index", metavar="INDEX", help="a folder or an address; made if not there")
@@ -123,8 +127,16 @@ def _encode(given: argparse.Namespace) -> int:
 
 
 def _open(given: argparse.Namespace) -> SetIndex:
+    from diverset.engines.addresses import is_engine
+    from diverset.errors import OptionError
     from diverset.index.embedded import SetIndex
 
+    if is_engine(given.folder):
+        raise OptionError(
+            f"{given.command} is for the embedded index, a folder, and not for an engine "
+            f"({given.folder.split(':')[0]}); use the engine's own tools, or bring its items into "
+            "a folder by diverset index copy"
+        )
     return SetIndex.open(given.folder)
 
 

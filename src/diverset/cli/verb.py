@@ -15,13 +15,15 @@ def add_verb(
     verbs: Verbs[argparse.ArgumentParser], name: str, does: str, example: str
 ) -> argparse.ArgumentParser:
     """The parser of one verb, with what it does and an example in its help."""
-    return verbs.add_parser(
+    parser = verbs.add_parser(
         name,
         help=does,
         description=does[0].upper() + does[1:] + ".",
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(parser=parser)  # the innermost wins: whose usage a mistake is told with
+    return parser
 
 
 def show_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:

@@ -11,13 +11,14 @@ Options of `QdrantOptions` and `PostgresOptions` follow as a query: `?candidates
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from diverset.engines.settings import check_model, check_same
 from diverset.errors import OptionError, import_extra
@@ -71,12 +72,41 @@ def open_or_create(address: str, settings: Settings) -> SetStore:
     return store
 
 
-def _resolve(address: str) -> _Store:
+def is_engine(address: str) -> bool:
+    """Whether an address is that of an engine, not a folder of the embedded index.
+
+    >>> is_engine("qdrant://localhost/photos"), is_engine("photos.index")
+    (True, False)
+    """
+    return address.split(":")[0].lower() in SCHEMES or "://" in address
+
+
+def address_key(address: str) -> str:
+    """What tells stores apart: the address, with folders as seen from everywhere."""
+    if not is_engine(address):
+        return str(Path(address).resolve())
+    parts = _split(address)
+    if parts.scheme == "qdrant" and not parts.netloc:
+        return parts._replace(path=str(Path(parts.path).resolve())).geturl()
+    return address
+
+
+def _split(address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
         _ = parts.port  # raises where it is no number
-    except ValueError as error:
-        raise OptionError(f"the address {address!r} cannot be read ({error})") from error
+    except ValueError:
+        # Neither user and password nor the error, which may quote a part of them.
+        shown = re.sub(r"//.*@", "//", address, flags=re.DOTALL).split("?")[0]
+        raise OptionError(
+            f"the address {shown!r} cannot be read; write host:port with a port up to 65535, and "
+            "special characters of a password as %40 and the like"
+        ) from None
+    return parts
+
+
+def _resolve(address: str) -> _Store:
+    parts = _split(address)
     if parts.scheme in ("postgresql", "postgres"):
         return _postgres(parts)
     if parts.scheme in ("qdrant", "qdrants"):
@@ -154,7 +184,7 @@ def _postgres(parts: SplitResult) -> _Store:
     own = {field.name for field in fields(PostgresOptions)}
     options = _options(PostgresOptions, {key: one for key, one in given.items() if key in own})
     rest = {key: one for key, one in given.items() if key not in own}  # libpq's
-    url = parts._replace(query=urlencode(rest)).geturl()
+    url = parts._replace(query=urlencode(rest, quote_via=quote)).geturl()
     return _Store(
         place=f"{place_of(url)} table {name}",
         exists=partial(PostgresStore.exists, url, name),

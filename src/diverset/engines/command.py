@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from diverset.engines import transfer
-from diverset.engines.addresses import open_or_create, open_store
+from diverset.engines.addresses import address_key, open_or_create, open_store
 from diverset.errors import OptionError
 from diverset.index.shards import read_about, share
 from diverset.training.bars import Bars
@@ -16,12 +16,12 @@ from diverset.training.evaluating import default_cache
 
 def copy(given: argparse.Namespace) -> int:
     """Copy an index into another one, which is made if it is not there."""
-    if given.source == given.target:
+    if address_key(given.source) == address_key(given.target):
         raise OptionError("both addresses are the same; give another one to copy to")
     with closing(open_store(given.source)) as source:
         with closing(open_or_create(given.target, source.settings)) as target, Bars() as bars:
             written = transfer.copy_store(
-                source, target, _journal(given.source, given.target), bars.show
+                source, target, _journal(address_key(given.source), given.target), bars.show
             )
             print(f"{written} items written, {target.count()} in the index")
     return 0
@@ -40,4 +40,4 @@ def add_shards(given: argparse.Namespace) -> int:
 
 
 def _journal(source: str, target: str) -> transfer.Journal:
-    return transfer.Journal.between(default_cache() / "transfers", source, target)
+    return transfer.Journal.between(default_cache() / "transfers", source, address_key(target))

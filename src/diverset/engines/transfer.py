@@ -1,8 +1,10 @@
 """Moving embedding sets into a store: from another store, or from a folder of shards.
 
-What was moved is noted in a small file, so that a transfer that was stopped goes on where it was;
-adding twice changes nothing. A note is not believed when the target holds fewer items than it
-says: then the target was emptied in between, and everything is moved again.
+What was moved is noted in a small file with the state of the source, so that a transfer that was
+stopped goes on where it was. A note is not believed when the source has another state since, or
+the target holds fewer items than the note says: then everything is moved again, and adding twice
+changes nothing. Engines have no cheap state, so a copy from one of them always starts over.
+Nothing is deleted from a target: items that the source lost meanwhile stay in it.
 """
 
 from __future__ import annotations
@@ -13,15 +15,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from diverset.data.files import write_durably
 from diverset.engines.settings import check_same
 from diverset.index.base import Records, SetStore
-from diverset.index.shards import check_complete, read_about, read_shard
+from diverset.index.shards import check_complete, read_about, read_shard, state_of
 
 Progress = Callable[[str, int, int], None]
 PART = 1000  # items at once
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A store that can say cheaply whether it has changed."""
+
+    @property
+    def state(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -36,18 +46,23 @@ class Journal:
         name = hashlib.sha256(f"{source}\n{target}".encode()).hexdigest()[:16]
         return cls(folder / f"{name}.json")
 
-    def last(self, total: int, there: int) -> tuple[str, int]:
-        """The mark to go on after, and how many items were moved; empty and 0 to begin."""
+    def last(self, state: str, there: int) -> tuple[str, int]:
+        """The mark to go on after, and how many items were moved; empty and 0 to begin.
+
+        Args:
+            state: of the source, now.
+            there: items in the target, now.
+        """
         try:
             noted = json.loads(self.file.read_text(encoding="utf-8"))
             after, moved = str(noted["after"]), int(noted["moved"])
-            return (after, moved) if noted["total"] == total and moved <= there else ("", 0)
+            return (after, moved) if noted["state"] == state and moved <= there else ("", 0)
         except (OSError, ValueError, KeyError, TypeError):
             return "", 0
 
-    def note(self, after: str, moved: int, total: int) -> None:
+    def note(self, after: str, moved: int, state: str) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        content = {"after": after, "moved": moved, "total": total}
+        content = {"after": after, "moved": moved, "state": state}
         write_durably(self.file, json.dumps(content).encode())
 
     def finish(self) -> None:
@@ -61,10 +76,15 @@ def copy_store(
     progress: Progress | None = None,
     size: int = PART,
 ) -> int:
-    """Copy all items of a store into another one; says how many were written."""
+    """Copy all items of a store into another one; says how many were written.
+
+    With a journal, a copy from a `Stateful` store that was stopped goes on where it was.
+    """
     check_same(source.settings, target.settings, "the target")
+    state = source.state if isinstance(source, Stateful) else ""  # before anything is read
     parts = (_Part(part.ids[-1], len(part.ids), partial(_same, part)) for part in source.walk(size))
-    return _move(parts, target, source.count(), journal, progress, "copying")
+    noted = _Noted(journal, state) if journal and state else None
+    return _move(parts, target, source.count(), noted, progress, "copying")
 
 
 def add_shards(
@@ -84,7 +104,15 @@ def add_shards(
         for one in about.numbers[rank::world]
     )
     total = sum(len(about.places(one)) for one in about.numbers[rank::world])
-    return _move(parts, target, total, journal, progress, "adding shards")
+    noted = _Noted(journal, state_of(folder, about)) if journal else None
+    return _move(parts, target, total, noted, progress, "adding shards")
+
+
+class _Noted(NamedTuple):
+    """A journal, and the state of the source that it is kept for."""
+
+    journal: Journal
+    state: str
 
 
 class _Part(NamedTuple):
@@ -102,23 +130,23 @@ def _move(
     parts: Iterable[_Part],
     target: SetStore,
     total: int,
-    journal: Journal | None,
+    noted: _Noted | None,
     progress: Progress | None,
     what: str,
 ) -> int:
     """Add parts, those that are noted already left out."""
-    last, before = journal.last(total, target.count()) if journal else ("", 0)
+    last, before = noted.journal.last(noted.state, target.count()) if noted else ("", 0)
     seen = written = 0
     for part in parts:
         seen += part.items
         if part.mark > last:
             written += _add(part.read(), target)
-            if journal:
-                journal.note(part.mark, before + written, total)
+            if noted:
+                noted.journal.note(part.mark, before + written, noted.state)
         if progress:
             progress(what, seen, total)
-    if journal:
-        journal.finish()
+    if noted:
+        noted.journal.finish()
     return written
 
 

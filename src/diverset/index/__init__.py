@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from diverset.index.base import Hit, Metadata, Records, Sets, SetStore, Settings
     from diverset.index.embedded import SetIndex
     from diverset.index.fast import Plan
+    from diverset.index.of_model import settings_of
     from diverset.index.tune import Tuned
 
 _PLACES = {
@@ -25,6 +26,7 @@ _PLACES = {
     "Sets": "base",
     "Settings": "base",
     "Tuned": "tune",
+    "settings_of": "of_model",
 }
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Sets",
     "Settings",
     "Tuned",
+    "settings_of",
 ]
 
 

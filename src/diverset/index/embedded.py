@@ -25,7 +25,7 @@ from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_
 from diverset.index.ranking import ranked
 from diverset.index.scan import PORTION, Positions, Scan
 from diverset.index.segments import Segment, read
-from diverset.index.truth import Truth, reporting
+from diverset.index.truth import FILE, Truth, reporting
 from diverset.index.tune import Tuned, choose, sample_queries
 from diverset.index.verify import problems
 
@@ -252,3 +252,9 @@ class SetIndex:
         if self._opened is None or self._opened.plan != plan:
             self._opened = Graphs(self.folder, plan, self._opened)
         return self._opened
+
+    @property
+    def state(self) -> str:
+        """A short text that is another one after every change, and in an index made anew."""
+        with self._guard():
+            return f"{(self.folder / FILE).stat().st_ino}-{self._truth.changes()}"

@@ -39,7 +39,9 @@ class About:
         source: what was encoded, for messages.
         items: how many there are in all shards, unreadable ones included.
         size: items of a shard; the last one may have fewer.
-        digest: of all ids, to recognise a folder that was begun with something else.
+        digest: of all ids, and of texts and their metadata, to recognise a folder that was begun
+            with something else.
+        columns: fields of the metadata that came from a table.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class About:
     items: int
     size: int
     digest: str
+    columns: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> range:
@@ -62,9 +65,16 @@ class About:
         return range(number * self.size, min((number + 1) * self.size, self.items))
 
 
-def digest_of(ids: Sequence[str]) -> str:
-    """A short name of a list of ids."""
-    return hashlib.sha256("\0".join(ids).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def digest_of(*lists: Sequence[object]) -> str:
+    """A short name of lists of one length: ids, texts, metadata.
+
+    >>> digest_of(["a", "b"]) == digest_of(["ab", ""])
+    False
+    """
+    found = hashlib.sha256()
+    for row in zip(*lists, strict=True):
+        found.update(json.dumps(row).encode())
+    return found.hexdigest()[:16]
 
 
 def begin(folder: Path, about: About, rank: int = 0) -> None:
@@ -94,7 +104,11 @@ def read_about(folder: Path) -> About:
     if content.pop("format", None) != FORMAT:
         raise DataError(f"{folder / ABOUT} is not of format {FORMAT}; update diverset")
     try:
-        return About(**{**content, "settings": Settings(**content["settings"])})
+        made = {
+            "settings": Settings(**content["settings"]),
+            "columns": tuple(content.get("columns", ())),
+        }
+        return About(**{**content, **made})
     except (TypeError, KeyError, DiversetError) as error:
         raise DataError(f"{folder / ABOUT} is damaged ({error}); encode again") from error
 
@@ -128,6 +142,13 @@ def check_complete(folder: Path, about: About) -> None:
             f"{len(missing)} of {len(about.numbers)} shards are not in {folder}: {a_few(missing)}; "
             "run diverset encode again with the same arguments, for every rank"
         )
+
+
+def state_of(folder: Path, about: About) -> str:
+    """A short text that is another one once any shard was written anew."""
+    files = (_file(folder, number, "parquet").stat() for number in about.numbers)
+    written = [(file.st_size, file.st_mtime_ns) for file in files]
+    return hashlib.sha256(json.dumps([asdict(about), written]).encode()).hexdigest()[:16]
 
 
 def write_shard(folder: Path, number: int, items: Records) -> None:
