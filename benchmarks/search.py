@@ -8,6 +8,10 @@ For clustered sets (K = 4, D = 256) of every size, in one run and turn by turn, 
   vector an item at a recall of 0.99 or more of its own, for batches of 32 and single queries;
 - bytes an item that stay in memory, and how the cost of a query grows with the collection.
 
+The last line is JSON: the exact figures of the last collection (`exact_at` items), the fast ones of
+`fast_at` items, and `differing`, the queries that differ from brute force; if there are any, the
+exit status is 1.
+
 The vector of an item is its mean, l2-normalised. Each time is the best of the repeats.
 
     python benchmarks/search.py
@@ -206,9 +210,10 @@ def measure_fast(
 
 
 def resident(index: SetIndex) -> float:
-    """Bytes an item that every scan reads or holds; the sets are mapped and read where needed."""
+    """Bytes an item that every scan reads or holds, with the room that it keeps for the next one;
+    the sets are mapped and read where needed."""
     scan = index.view().scan
-    held = scan.rows.nbytes
+    held = scan.rows.nbytes + scan._space.nbytes
     for part in scan.parts:
         tensors = [getattr(part, field.name) for field in fields(part) if field.name != "sets"]
         held += sum(tensor.nbytes for tensor in tensors)
@@ -241,7 +246,7 @@ def main() -> None:
     if given.sets:
         sets, asked = (np.load(file, mmap_mode="c") for file in (given.sets, given.asked))
         collections = {f"{len(sets):,} given sets": Given(sets, asked), **collections}
-    last: dict[str, float] = {}
+    last: dict[str, float] = {"differing": 0}
     growth = {}
     for name, data in collections.items():
         with tempfile.TemporaryDirectory() as passing:
@@ -256,8 +261,10 @@ def main() -> None:
                 index.close()
                 continue
             wrong = differing(data, index, queries)
+            last["differing"] += wrong
             print(f"  exact mode differs from brute force on {wrong} of {len(queries)} queries")
             times = measure_exact(index, flat, queries, given.repeats)
+            last["exact_at"] = data.count
             last["exact_ratio"] = times["exact"] / times["faiss"]
             last["exact_batch_ratio"] = times["exact 32"] / times["faiss 32"]
             last["bytes_per_item"] = resident(index)
@@ -266,12 +273,16 @@ def main() -> None:
             if data.count == given.fast_at or isinstance(data, Given):
                 ratio, recall = measure_fast(index, flat, data, given.repeats)
                 last["fast_ratio"], last["fast_recall"] = ratio, recall
+                last["fast_at"] = data.count
             index.close()
     if given.only_build:
         return
     print("ms a query by items: " + str({n: round(1e3 * t, 2) for n, t in growth.items()}))
     order = ("exact_ratio", "exact_batch_ratio", "fast_ratio", "fast_recall", "bytes_per_item")
+    order += ("exact_at", "fast_at", "differing")  # items of the figures; queries of all sizes
     print(json.dumps({key: round(last[key], 3) for key in order if key in last}))
+    if last["differing"]:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Kills a writer again and again, and looks at what it left; run by test_crashes.
 
-A child adds, replaces, deletes and compacts without end. It writes a line before each call and one
-after; it is killed by SIGKILL at a random moment. Whatever was acknowledged must then be there,
-and the call that was under way must have happened wholly or not at all.
+A child adds, replaces, deletes, compacts and searches without end. It writes a line before each
+call and one after; it is killed by SIGKILL at a random moment. Whatever was acknowledged must then
+be there, and the call that was under way must have happened wholly or not at all.
 """
 
 import json
@@ -36,6 +36,7 @@ def write_without_end(folder: str, pipe: int, turn: int) -> None:
             else:
                 index.compact()
             os.write(pipe, b"done\n")
+            index.search(make_sets(1, seed=1), k=chance.choice([5, 500]))
 
 
 def versions(numbers: list[int]) -> np.ndarray:

@@ -27,6 +27,39 @@ def test_nothing_acknowledged_is_lost(tmp_path):
     assert report["acknowledged"] > 52
 
 
+@pytest.mark.parametrize("compacted", [True, False])
+def test_what_was_deleted_stays_so_after_compacting(tmp_path, compacted):
+    with make_index(tmp_path, 5) as writer, SetIndex.open(writer.folder) as reader:
+        if compacted:
+            writer.compact()
+        writer.add(["last", "but one"], make_sets(2, seed=1))
+        for index in (writer, reader):
+            assert len(index.search(make_sets(1), k=9)[0]) == 7  # the tail is coded now
+        writer.delete(["last"])
+        writer.compact()
+        for index in (writer, reader):
+            assert "last" not in {hit.id for hit in index.search(make_sets(1), k=9)[0]}
+        writer.add(["new"], make_sets(1, seed=2))
+        writer.delete([f"id{n}" for n in range(5)] + ["but one"])
+        writer.compact()
+        for index in (writer, reader):
+            assert [hit.id for hit in index.search(make_sets(1), k=9)[0]] == ["new"]
+
+
+@pytest.mark.slow
+def test_processes_read_while_one_writes(tmp_path):
+    """Every answer is one moment: each of a batch is there, of one version, or none is."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-m", "index.sharing", str(tmp_path / "index"), "4"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(count > 5 for count in json.loads(done.stdout)), done.stdout
+
+
 def test_readers_see_what_others_write(tmp_path, monkeypatch):
     monkeypatch.setattr(upkeep, "TAIL", 8)
     with make_index(tmp_path, 5) as writer, SetIndex.open(writer.folder) as reader:

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from index.making import SETTINGS, make_index, make_sets, naive_top
 
-from diverset.index import Settings, bounds, kernel, scan, upkeep
+from diverset.index import SetIndex, Settings, bounds, kernel, scan, upkeep
+from diverset.index.base import LARGEST_ALPHA, LEAST_ALPHA
 from diverset.index.codes import encode, encode_query
-from diverset.index.explain import contributions_of, smooth_chamfer_of
+from diverset.index.explain import contributions_of, explain, smooth_chamfer_of
 from diverset.index.verify import holds
 from diverset.similarity import smooth_chamfer
 
@@ -34,6 +35,45 @@ def test_equals_the_formula(tmp_path, within, query_slots):
             found(index, queries, k=7), naive_top(queries, sets, 7), strict=True
         ):
             same(hits, naive)
+
+
+@pytest.mark.parametrize("alpha", [LEAST_ALPHA, 0.1, 300.0, LARGEST_ALPHA])
+@pytest.mark.parametrize(("slots", "query_slots", "dim"), [(4, 4, 8), (4, 1, 64), (2, 6, 64)])
+def test_exact_for_every_alpha_that_is_accepted(tmp_path, alpha, slots, query_slots, dim):
+    random = np.random.default_rng(0)
+    sets, queries = (
+        (given / np.linalg.norm(given, axis=2, keepdims=True)).astype(np.float32)
+        for given in (
+            random.normal(size=(5000, slots, dim)),
+            random.normal(size=(4, query_slots, dim)),
+        )
+    )
+    with SetIndex.create(tmp_path / "index", Settings("m", slots, dim, alpha=alpha)) as index:
+        index.add([str(n) for n in range(5000)], sets)
+        assert index.verify() == []
+        for query, hits in zip(queries, index.search(queries, k=10), strict=True):
+            scores = explain(query, sets, alpha).scores
+            expected = np.sort(scores)[::-1][:10]
+            assert np.abs(scores[[int(hit.id) for hit in hits]] - expected).max() < 1e-9
+
+
+def test_a_large_k_does_not_slow_later_searches(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "PORTION", 10)
+    monkeypatch.setattr(scan, "SMALL", 5)
+    with make_index(tmp_path, 400) as index:
+        assert len(index.search(make_sets(1), k=300)[0]) == 300
+        assert index.view().scan._bounds is bounds.mean_bounds
+
+
+def test_memory_for_bounds_is_given_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "KEPT", 0)
+    with make_index(tmp_path, 640) as index:
+        held = index.view().scan
+        for queries in (1, 4, 30):
+            index.search(make_sets(queries))
+            assert held._space.nbytes <= 16 * 640
+        index.search(make_sets(4))
+        assert held._space.nbytes == 16 * 640
 
 
 def test_large_collections_go_through_every_stage(tmp_path, monkeypatch):
@@ -71,7 +111,7 @@ def test_large_collections_go_through_every_stage(tmp_path, monkeypatch):
     data=st.data(),
     slots=st.integers(1, 4),
     dim=st.sampled_from([1, 3, 8, 24]),
-    alpha=st.sampled_from([0.5, 16.0, 100.0]),
+    alpha=st.sampled_from([LEAST_ALPHA, 0.5, 16.0, 100.0, LARGEST_ALPHA]),
 )
 def test_bounds_hold(data, slots, dim, alpha):
     """Any directions, from spikes to nearly equal elements; any alpha."""
@@ -156,8 +196,6 @@ def test_equal_scores_come_in_the_order_of_adding(tmp_path):
 
 def test_settings_are_kept(tmp_path):
     settings = Settings(model="m", slots=2, dim=5, alpha=7.5)
-    from diverset.index import SetIndex
-
     SetIndex.create(tmp_path / "x", settings).close()
     with SetIndex.open(tmp_path / "x", model="m") as index:
         assert index.settings == settings != SETTINGS

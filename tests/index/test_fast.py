@@ -6,7 +6,7 @@ from index.making import make_index, make_sets
 
 from diverset import errors
 from diverset.errors import IndexFileError, MissingExtraError, OptionError
-from diverset.index import SetIndex, tune
+from diverset.index import SetIndex, embedded, tune
 
 pytest.importorskip("faiss")
 
@@ -72,6 +72,48 @@ def test_a_filter_is_answered_exactly(tmp_path):
         index.tune()
         query = make_sets(1, seed=8)
         assert ids(index, query, where="n < 9", exact=False) == ids(index, query, where="n < 9")
+
+
+def test_as_many_as_asked_for_though_the_nearest_are_deleted(tmp_path):
+    with make_index(tmp_path, 1000) as index:
+        index.tune(recall=0.5)
+        queries = np.concatenate([make_sets(1), -make_sets(1)])
+        index.delete([hit.id for hit in index.search(queries[:1], k=700)[0]])
+        fast, exact = (index.search(queries, exact=way) for way in (False, True))
+        assert [len(hits) for hits in fast] == [10, 10]
+        assert [hit.id for hit in fast[0]] == [hit.id for hit in exact[0]]
+        assert len(index.search(queries, k=900, exact=False)[0]) == 300
+
+
+def test_tuning_twice_at_once_leaves_a_plan_that_works(tmp_path, monkeypatch):
+    with make_index(tmp_path, 300) as index, SetIndex.open(index.folder) as other:
+        save = embedded.save_plan
+
+        def slowly(truth, plan):
+            monkeypatch.setattr(embedded, "save_plan", save)
+            other.tune(k=5)
+            save(truth, plan)
+
+        monkeypatch.setattr(embedded, "save_plan", slowly)
+        with pytest.raises(IndexFileError, match="tuned by another process"):
+            index.tune(k=5)
+        with SetIndex.open(index.folder) as reader:
+            assert len(reader.search(make_sets(1), exact=False)[0]) == 10
+
+
+def test_a_reader_that_is_outrun_by_tuning_reads_the_plan_again(tmp_path, monkeypatch):
+    with make_index(tmp_path, 300) as index, SetIndex.open(index.folder) as reader:
+        index.tune(k=5)
+        need = embedded.need_plan
+
+        def racing(truth):
+            plan = need(truth)
+            monkeypatch.setattr(embedded, "need_plan", need)
+            index.tune(k=5)
+            return plan
+
+        monkeypatch.setattr(embedded, "need_plan", racing)
+        assert len(reader.search(make_sets(1), exact=False)[0]) == 10
 
 
 def test_refusals(tmp_path, monkeypatch):

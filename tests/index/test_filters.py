@@ -1,5 +1,6 @@
 """A filter in SQL means what `matches` says, for any metadata and any filter."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +128,38 @@ def test_numbers_of_any_length_are_read(tmp_path):
         index.add(["a"], make_sets(1), [{"n": 2**62}])
         assert index.count("n < " + "9" * 5000) == 1
         assert index.count("n > -" + "9" * 5000) == 1
+
+
+@pytest.mark.parametrize("value", [1234567890123456789, 2**63 - 1, -(2**63) + 1])
+def test_long_whole_numbers_are_found(tmp_path, value):
+    with make_index(tmp_path) as index:
+        near = value - 1 if value > 0 else value + 1
+        index.add(["a", "b"], make_sets(2), [{"n": value}, {"n": near}])
+        assert [hit.id for hit in index.search(make_sets(1), where=f"n = {value}")[0]] == ["a"]
+        assert matches(parse(f"n = {value}"), {"n": value})
+
+
+@pytest.mark.parametrize("count", [1100, 2000])
+def test_long_lists_are_no_deep_trees(tmp_path, count):
+    with make_index(tmp_path, 3, metadata=[{"n": n} for n in range(3)]) as index:
+        numbers = ",".join(str(1 + n) for n in range(count))
+        assert index.count(f"n in ({numbers})") == 2
+        assert index.count(" or ".join(["n=7"] * 1000 + ["n=1"])) == 1
+        assert index.count(" and ".join(["n=1"] * 1000)) == 1
+
+
+def test_half_a_surrogate_pair_is_refused_by_every_store():
+    with pytest.raises(OptionError, match="surrogate"):
+        parse("name > '\ud800'")
+
+
+def test_metadata_may_come_from_numpy(tmp_path):
+    with make_index(tmp_path) as index:
+        given = {"n": np.int64(3), "x": np.float32(0.5), "b": np.bool_(True), "t": np.str_("x")}
+        index.add(["a"], make_sets(1), [given])
+        assert index.count("n = 3 and x = 0.5 and b = true and t = 'x'") == 1
+        (hit,) = index.search(make_sets(1))[0]
+        assert hit.metadata == {"n": 3, "x": 0.5, "b": True, "t": "x"}
 
 
 @pytest.mark.parametrize(

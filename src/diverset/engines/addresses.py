@@ -120,11 +120,11 @@ def _resolve(address: str) -> _Store:
 
 def _embedded(folder: Path) -> _Store:
     from diverset.index.embedded import SetIndex
-    from diverset.index.truth import FILE
+    from diverset.index.truth import holds_index
 
     return _Store(
         place=str(folder),
-        exists=(folder / FILE).exists,
+        exists=partial(holds_index, folder),
         open=partial(SetIndex.open, folder),
         create=partial(SetIndex.create, folder),
     )

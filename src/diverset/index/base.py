@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from jaxtyping import Float
 from diverset.errors import OptionError, check_choice
 
 SIMILARITIES = ("smooth_chamfer",)
+LEAST_ALPHA, LARGEST_ALPHA = 1e-2, 1e4  # between them, float32 bounds are known to hold
 Scalar = str | int | float | bool | None
 Metadata = Mapping[str, Scalar]
 Sets = Float[np.ndarray, "items slots dim"]
@@ -30,7 +32,7 @@ class Settings:
         slots: elements in a stored set; queries may have another number.
         dim: width of an element.
         similarity: a name in `SIMILARITIES`.
-        alpha: of smooth-Chamfer.
+        alpha: of smooth-Chamfer, from `LEAST_ALPHA` to `LARGEST_ALPHA`.
     """
 
     model: str
@@ -41,9 +43,16 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_choice("similarity", self.similarity, SIMILARITIES)
-        for name in ("slots", "dim", "alpha"):
-            if not getattr(self, name) > 0:
-                raise OptionError(f"{name} is {getattr(self, name)}; give a number above 0")
+        for name in ("slots", "dim"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise OptionError(f"{name} is {value!r}; give a whole number above 0")
+            object.__setattr__(self, name, int(value))  # as plain numbers, they can be stored
+        if not isinstance(self.alpha, Real) or not LEAST_ALPHA <= self.alpha <= LARGEST_ALPHA:
+            raise OptionError(
+                f"alpha is {self.alpha!r}; give a number from {LEAST_ALPHA:g} to {LARGEST_ALPHA:g}"
+            )
+        object.__setattr__(self, "alpha", float(self.alpha))
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def mean_bounds(batch: Batch, part: Codes, out: Float[Tensor, "queries items"]) 
     """From the means: c_ij <= <q_i, m'> + |q_i| rho_j, and LSE_i <= max_i + log(K) / alpha."""
     beyond = (batch.norm - 1).clamp(min=0) * (1 + longest(batch.dim))
     smooth = math.log(batch.slots) / (2 * batch.alpha)
-    constant = beyond + batch.error * longest(batch.dim) + (smooth + slack(batch.dim))
+    constant = beyond + batch.error * longest(batch.dim) + (smooth + slack(batch.dim, batch.alpha))
     for start in range(0, len(part), batch.block):
         block = slice(start, start + batch.block)
         found = batch.products(part.means[block])
@@ -75,7 +75,7 @@ def element_bounds(batch: Batch, part: Codes, out: Float[Tensor, "queries items"
     """From the elements: Chamfer of the codes, what it can miss, and log(K) / alpha."""
     slots = len(part.elements)
     smooth = (math.log(batch.slots) + math.log(slots)) / (2 * batch.alpha)
-    constant = batch.error * longest(batch.dim) + (smooth + slack(batch.dim))
+    constant = batch.error * longest(batch.dim) + (smooth + slack(batch.dim, batch.alpha))
     for start in range(0, len(part), batch.block):
         block = slice(start, start + batch.block)
         items = len(part.scale[block])
@@ -114,7 +114,7 @@ def estimates(
         found = products(query.codes, flat).float() * query.scale
     cosines = found.view(1, -1, slots, items) * part.scale[chosen]
     score = reduce_smooth_chamfer(cosines, alpha)[0]
-    margin = part.error[chosen] * query.norm + slack(dim)
+    margin = part.error[chosen] * query.norm + slack(dim, alpha)
     return score, margin if fine else margin + query.error * longest(dim)
 
 

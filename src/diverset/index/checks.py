@@ -7,6 +7,7 @@ with one kind of thing. They know nothing of any store.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,21 @@ def check_items(
             "encode with the model that the index was made for"
         )
     names = check_ids(ids)
-    fields = [{}] * len(names) if metadata is None else list(metadata)
+    fields = [{}] * len(names) if metadata is None else [_plain(one) for one in metadata]
     for what, found in (("sets", len(array)), ("metadata", len(fields))):
         if found != len(names):
             raise ShapeError(f"there are {len(names)} ids and {found} {what}; give one an id")
     for one in fields:
         check_metadata(one)
-    return Records(names, array, [dict(one) for one in fields])
+    return Records(names, array, fields)
+
+
+def _plain(metadata: Metadata) -> Metadata:
+    """With numbers of numpy as those of Python, which every database takes."""
+    return {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in metadata.items()
+    }
 
 
 def check_queries(settings: Settings, queries: Any) -> NDArray[np.float32]:
@@ -109,10 +118,14 @@ def wanted_ids(ids: Sequence[str]) -> list[str]:
 
 
 def check_k(k: int) -> int:
-    """How many hits are wanted."""
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    """How many hits are wanted.
+
+    >>> check_k(np.int64(3))
+    3
+    """
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
         raise OptionError(f"k is {k!r}; give a whole number from 1 on")
-    return k
+    return int(k)
 
 
 def is_storable(text: str) -> bool:

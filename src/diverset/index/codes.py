@@ -87,9 +87,9 @@ def longest(dim: int) -> float:
     return 1 + UNIT_TOLERANCE + math.sqrt(dim) / (2 * LARGEST)
 
 
-def slack(dim: int) -> float:
+def slack(dim: int, alpha: float) -> float:
     """More than float32 arithmetic can lose in any score or bound (docs/index.md)."""
-    return (dim + 64) * 2.0**-22
+    return (dim + 64 + 64 / alpha) * 2.0**-22
 
 
 def encode(

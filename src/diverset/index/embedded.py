@@ -8,10 +8,11 @@ wait for each other.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -20,15 +21,16 @@ from diverset.errors import IndexFileError, OptionError
 from diverset.index import upkeep
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
-from diverset.index.codes import Codes, encode_query, join
+from diverset.index.codes import Codes, encode_query
 from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
 from diverset.index.ranking import ranked
 from diverset.index.scan import PORTION, Positions, Scan
 from diverset.index.segments import Segment, read
-from diverset.index.truth import FILE, Truth, reporting
+from diverset.index.truth import FILE, Outdated, Truth, reporting
 from diverset.index.tune import Tuned, choose, sample_queries
 from diverset.index.verify import problems
 
+Answer = TypeVar("Answer")
 _NONE = torch.empty(0, dtype=torch.int64)
 
 
@@ -121,10 +123,7 @@ class SetIndex:
         """
         queries, k = check_queries(self.settings, queries), check_k(k)
         with self._guard():
-            with self._truth.reading():
-                view = self.view()
-                plan = None if exact else need_plan(self._truth)
-                hits = self._search(view.scan, queries, k, where, plan)
+            view, hits = self._ask(lambda: self._searched(queries, k, where, exact))
             if view.broken:
                 with suppress(OSError, IndexFileError):  # a reader's folder may be read-only
                     upkeep.mend(self._truth, view.broken)
@@ -132,8 +131,7 @@ class SetIndex:
 
     def count(self, where: str | None = None) -> int:
         """How many items there are, or pass a filter."""
-        with self._guard():
-            return self._truth.count(where)
+        return self._ask(lambda: self._truth.count(where))
 
     def walk(self, size: int = 1000) -> Iterator[Records]:
         """All items, in parts of at most `size`, in the order of their ids."""
@@ -152,8 +150,7 @@ class SetIndex:
 
     def verify(self) -> list[str]:
         """Check everything; what is wrong, in words, and nothing if all is well."""
-        with self._guard(), self._truth.reading():
-            return problems(self._truth)
+        return self._ask(lambda: problems(self._truth))
 
     def tune(self, queries: Sets | None = None, recall: float = 0.99, k: int = 10) -> Tuned:
         """Make the fast mode ready: the cheapest plan that reaches a recall on these queries.
@@ -201,7 +198,19 @@ class SetIndex:
     @contextmanager
     def _guard(self) -> Iterator[None]:
         with self._lock, reporting(self.folder):
+            self._truth.refresh()
             yield
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """An answer of one moment; asked once more where that moment is gone before it is over."""
+        try:
+            return self._ask_once(question)
+        except Outdated:
+            return self._ask_once(question)
+
+    def _ask_once(self, question: Callable[[], Answer]) -> Answer:
+        with self._guard(), self._truth.reading():
+            return question()
 
     def view(self) -> _View:
         """Codes that agree with the truth as it is now; kept until it changes."""
@@ -217,22 +226,36 @@ class SetIndex:
                 codes = upkeep.coded(self._truth, segment.first, segment.last)
             files[segment] = codes
         first = upkeep.tail_start(list(files))
-        known = old.tail if old and len(old.tail) and int(old.tail.rows[0]) >= first else None
-        new = int(known.rows[-1]) + 1 if known else first
-        tail = upkeep.coded(self._truth, new, upkeep.ALL)
-        tail = join([known, tail]) if known else tail
+        tail = upkeep.tail(self._truth, first, old.tail if old else None)
         scan = Scan([*files.values(), tail], self._truth.removed(), self.settings.alpha)
         self._view = _View(changes, files, broken, tail, scan)
         return self._view
+
+    def _searched(
+        self, queries: Sets, k: int, where: str | None, exact: bool
+    ) -> tuple[_View, list[list[Hit]]]:
+        view = self.view()
+        plan = None if exact else need_plan(self._truth)
+        return view, self._search(view.scan, queries, k, where, plan)
 
     def _search(
         self, scan: Scan, queries: Sets, k: int, where: str | None, plan: Plan | None
     ) -> list[list[Hit]]:
         """By a plan of the fast mode, or exactly."""
-        if plan is not None and where is None and len(scan):
-            found = self._graphs(plan).candidates(scan, queries, k)
-        else:
-            found = pad_sequence([_NONE, *self._survivors(scan, queries, k, where)], True, -1)[1:]
+        if plan is None or where is not None or not len(scan):
+            return self._exactly(scan, queries, k, where)
+        found = self._graphs(plan).candidates(scan, queries, k)
+        hits = list(ranked(self._truth, scan, queries, found, k))
+        wanted = min(k, len(scan) - len(scan.removed))
+        short = [number for number, some in enumerate(hits) if len(some) < wanted]
+        if short:  # of what the graphs found, too much was deleted
+            exact = self._exactly(scan, queries[short], k, where)
+            for number, some in zip(short, exact, strict=True):
+                hits[number] = some
+        return hits
+
+    def _exactly(self, scan: Scan, queries: Sets, k: int, where: str | None) -> list[list[Hit]]:
+        found = pad_sequence([_NONE, *self._survivors(scan, queries, k, where)], True, -1)[1:]
         return list(ranked(self._truth, scan, queries, found, k))
 
     def _survivors(

@@ -25,7 +25,7 @@ from diverset.errors import IndexFileError, OptionError, import_extra
 from diverset.index.base import Sets
 from diverset.index.codes import encode_query
 from diverset.index.scan import Scan
-from diverset.index.truth import Truth
+from diverset.index.truth import Outdated, Truth
 
 ENDING = ".graph"
 LINKS, EFFORT = 16, 64  # of a node, and when it is built
@@ -76,7 +76,7 @@ class Graphs:
         self._read: dict[str, Any] = dict(other._read) if other else {}  # files never change
         self.means = self._open(plan.means)
         self.elements = self._open(plan.elements) if plan.elements else None
-        self._read = {name: self._read[name] for name in (plan.means, plan.elements) if name}
+        self._read = {name: self._read[name] for name in _files(plan)}
 
     def _open(self, name: str) -> Any:
         file = self.folder / name
@@ -88,7 +88,8 @@ class Graphs:
         try:
             return self.faiss.read_index(os.fspath(file))
         except RuntimeError as error:
-            raise IndexFileError(
+            kind = IndexFileError if file.exists() else Outdated  # perhaps tuned anew meanwhile
+            raise kind(
                 f"{file} is missing or damaged; run diverset index tune again, or search exactly"
             ) from error
 
@@ -149,9 +150,12 @@ def build(truth: Truth, scan: Scan, elements: bool) -> str:
     name = f"{'elements' if elements else 'means'}-{uuid.uuid4().hex[:8]}{ENDING}"
     beside = truth.folder / f"{name}.part"
     faiss.write_index(named, os.fspath(beside))
-    with open(beside, "rb") as file:
-        os.fsync(file.fileno())
-    os.replace(beside, truth.folder / name)
+    try:
+        with open(beside, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(beside, truth.folder / name)
+    except FileNotFoundError as error:
+        raise _outrun(truth) from error
     return name
 
 
@@ -173,13 +177,28 @@ def plans(truth: Truth, scan: Scan) -> Iterator[Plan]:
 
 def save_plan(truth: Truth, plan: Plan) -> None:
     """Make a plan the one that counts, and forget graphs of others."""
-    with truth.writing() as connection:
+    with truth.writing() as connection:  # nobody else sweeps
+        if not all((truth.folder / name).exists() for name in _files(plan)):
+            raise _outrun(truth)
         connection.execute(
             "INSERT OR REPLACE INTO about VALUES ('fast', ?)", (json.dumps(asdict(plan)),)
         )
-    for file in truth.folder.glob(f"*{ENDING}*"):
-        if file.name not in (plan.means, plan.elements):
-            file.unlink(missing_ok=True)
+    with truth.writing():  # on its own: the old graphs are needed until the new plan is on disk
+        kept = _files(need_plan(truth))
+        for file in truth.folder.glob(f"*{ENDING}*"):
+            if file.name not in kept:
+                file.unlink(missing_ok=True)
+
+
+def _files(plan: Plan) -> list[str]:
+    return [name for name in (plan.means, plan.elements) if name]
+
+
+def _outrun(truth: Truth) -> IndexFileError:
+    return IndexFileError(
+        f"{truth.folder} was tuned by another process meanwhile, whose plan counts now; "
+        "tune again if you want another one"
+    )
 
 
 def read_plan(truth: Truth) -> Plan | None:

@@ -33,9 +33,9 @@ def to_sql(where: Where) -> Bound:
 
 
 def _joined(parts: tuple[Where, ...], word: str) -> Bound:
-    conditions, values = [], []
-    for part in parts:
-        condition, bound = to_sql(part)
-        conditions.append(f"({condition})")
-        values += bound
-    return word.join(conditions), values
+    """As a balanced tree: SQLite takes no expression deeper than 1,000, and a list is one."""
+    if len(parts) == 1:
+        return to_sql(parts[0])
+    middle = len(parts) // 2
+    (one, values), (other, more) = _joined(parts[:middle], word), _joined(parts[middle:], word)
+    return f"({one}){word}({other})", values + more

@@ -19,6 +19,7 @@ from diverset.index.bounds import Batch, element_bounds, estimates, mean_bounds
 from diverset.index.codes import Codes, Query, slack
 from diverset.index.scoring import scores_of
 
+Bound = Callable[[Batch, Codes, Tensor], None]
 Positions = Int64[Tensor, " chosen"]
 WORKSPACE = 64 * 2**20  # bytes for bounds: so many queries are answered in one pass
 CHUNK = 64  # bounds that are looked at through their maximum first
@@ -26,6 +27,8 @@ SEEDS = 4  # times k items give the first threshold
 FEW = 128  # items that are scored at once; more are narrowed by their codes first
 PORTION = 4096  # items that are narrowed at once
 MOSTLY = 0.2  # where means leave more than this, elements are read at once
+SMALL = 100  # a larger k leaves much by itself, and says nothing about the sets
+KEPT = 2**20  # bytes for bounds that are kept between calls, or four queries' if that is more
 NOTHING = torch.finfo(torch.float32).min
 
 
@@ -40,7 +43,7 @@ class Scan:
         self.rows = np.concatenate([empty, *(part.rows.numpy() for part in self.parts)])
         self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
         self.removed = torch.from_numpy(self.positions(removed))
-        self._bounds: Callable[[Batch, Codes, Tensor], None] = mean_bounds
+        self._bounds: Bound = mean_bounds
         self._space = torch.empty(0)
 
     def __len__(self) -> int:
@@ -84,27 +87,30 @@ class Scan:
         at_once = max(1, WORKSPACE // (4 * max(1, len(self))))
         for start in range(0, len(queries), at_once):
             yield from self._survivors(queries[start : start + at_once], k, allowed)
+        if self._space.nbytes > max(KEPT, 4 * 4 * len(self)):
+            self._space = torch.empty(0)
 
     def _survivors(
         self, queries: Sequence[Query], k: int, allowed: Bool[Tensor, " items"] | None
     ) -> Iterator[Positions]:
         batch = Batch(queries, self.alpha)
-        chosen = self._pass(batch, k, allowed)
+        chosen = self._pass(batch, k, allowed, self._bounds)
         if self._bounds is mean_bounds:
             left = sum(map(len, chosen)) / (len(batch) * max(1, len(self)))
             if left > MOSTLY and len(self) > PORTION:
-                self._bounds = element_bounds  # diverse sets: means tell too little, now and later
-                chosen = self._pass(batch, k, allowed)
+                chosen = self._pass(batch, k, allowed, element_bounds)
+                if k <= SMALL:
+                    self._bounds = element_bounds  # diverse sets: means will tell too little later
         for query, positions in zip(queries, chosen, strict=True):
             yield self.narrow(query, positions, k)
 
     def _pass(
-        self, batch: Batch, k: int, allowed: Bool[Tensor, " items"] | None
+        self, batch: Batch, k: int, allowed: Bool[Tensor, " items"] | None, bound: Bound
     ) -> list[Positions]:
         """Bound everything; keep what reaches a threshold known from the most promising items."""
         bounds = self._workspace(len(batch))
         for part, start in zip(self.parts, self.starts[:-1].tolist(), strict=True):
-            self._bounds(batch, part, bounds[:, start : start + len(part)])
+            bound(batch, part, bounds[:, start : start + len(part)])
         bounds[:, self.removed] = NOTHING
         if allowed is not None:
             bounds[:, : len(self)].masked_fill_(~allowed, NOTHING)
@@ -131,7 +137,7 @@ class Scan:
         exact = torch.stack([query.exact for query in batch.queries])
         scores = scores_of(exact, self.sets_at(seeds.clamp(max=len(self) - 1)), self.alpha)
         scores.masked_fill_(highest <= NOTHING, NOTHING)
-        return (scores.topk(k).values[:, -1] - slack(batch.dim)).clamp(min=lowest)
+        return (scores.topk(k).values[:, -1] - slack(batch.dim, self.alpha)).clamp(min=lowest)
 
     def narrow(self, query: Query, positions: Positions, k: int) -> Positions:
         """Those of some (ascending) positions that can be among the k best of them."""
@@ -157,7 +163,8 @@ class Scan:
         return score - margin, score + margin
 
     def _workspace(self, queries: int) -> Float[Tensor, "queries padded"]:
-        """Room for all bounds; its pages are kept, since new ones cost as much as filling them."""
+        """Room for all bounds; pages are kept for few queries, since new ones cost as much as
+        filling them."""
         padded = -(-max(1, len(self)) // CHUNK) * CHUNK
         if len(self._space) < queries * padded:
             self._space = torch.empty(queries * padded)

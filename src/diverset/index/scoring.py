@@ -40,7 +40,7 @@ def best(
     count, candidates, slots, dim = sets.shape
     asked = torch.from_numpy(queries)
     scores = scores_of(asked, sets, alpha).masked_fill_(~valid, -torch.inf)
-    least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim)
+    least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim, alpha)
     few = int((scores >= least).sum(dim=1).max())
     chosen = scores.topk(few).indices
     flat = chosen + candidates * torch.arange(count)[:, None]

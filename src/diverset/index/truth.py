@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -28,6 +28,7 @@ FILE = "truth.sqlite"
 FORMAT = 1
 PATIENCE = 60.0  # seconds that a writer waits for another one
 AT_ONCE = 500  # row numbers in one statement
+ABOUT = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'"
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE items (row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
@@ -41,35 +42,57 @@ CREATE TABLE segments (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, items I
 """
 
 
+Stamp = tuple[int, int, int]
+"""Of the file: when it was written, its size, and the size of its log."""
+
+
+class Outdated(IndexFileError):
+    """What was being read is gone; asked again, the call sees what is there now."""
+
+
 class Truth:
     """A connection to the file; `Truth.create` and `Truth.open` make one."""
 
-    def __init__(self, folder: Path, connection: sqlite3.Connection, settings: Settings) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        connection: sqlite3.Connection,
+        settings: Settings,
+        stamp: Stamp | None = None,
+    ) -> None:
         self.folder, self.connection, self.settings = folder, connection, settings
+        self._stamp = stamp  # of a file that is read without locks
 
     @classmethod
     def create(cls, folder: Path, settings: Settings) -> Truth:
-        """Make the file in a folder that has none."""
-        if (folder / FILE).exists():
+        """Make the file in a folder that has none, or one that a killed `create` left."""
+        if holds_index(folder):
             raise IndexFileError(f"{folder} already holds an index; open it, or give another name")
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = _connect(folder, read_only=False)
-            about = {"format": FORMAT, "changes": 0, **vars(settings)}
-            connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA}")
-            pairs = [(key, json.dumps(value)) for key, value in about.items()]
-            connection.executemany("INSERT INTO about VALUES (?, ?)", pairs)
-            connection.execute("COMMIT")
+            connection = _open(folder, "rwc")
+            try:
+                _make_durable(connection)
+                about = {"format": FORMAT, "changes": 0, **vars(settings)}
+                connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA}")
+                pairs = [(key, json.dumps(value)) for key, value in about.items()]
+                connection.executemany("INSERT INTO about VALUES (?, ?)", pairs)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.close()
+                raise
         return cls(folder, connection, settings)
 
     @classmethod
     def open(cls, folder: Path) -> Truth:
         """Open the file for reading, and for writing if the folder allows it."""
         if not (folder / FILE).exists():
-            raise IndexFileError(f"{folder} holds no index; create one, or check the path")
+            raise _no_index(folder)
         with reporting(folder):
-            connection = _connect(folder, read_only=not os.access(folder, os.W_OK))
+            connection, stamp = _connect(folder)
             try:
+                if not connection.execute(ABOUT).fetchone():
+                    raise _no_index(folder)
                 stored = dict(connection.execute("SELECT key, value FROM about"))
                 about = {key: json.loads(value) for key, value in stored.items()}
                 if about["format"] != FORMAT:
@@ -77,20 +100,36 @@ class Truth:
                         f"{folder} has format {about['format']}, this diverset reads {FORMAT}; "
                         "install the version of diverset that wrote it, or newer"
                     )
+                if os.access(folder, os.W_OK):
+                    _make_durable(connection)
                 settings = {field.name: about[field.name] for field in fields(Settings)}
-                return cls(folder, connection, Settings(**settings))
+                return cls(folder, connection, Settings(**settings), stamp)
             except BaseException:
                 connection.close()
                 raise
 
+    def refresh(self) -> None:
+        """Look at the file anew, if it is read without locks and somebody wrote to it."""
+        if self._outdated():
+            self.connection.close()
+            self.connection, self._stamp = _connect(self.folder)
+
+    def _outdated(self) -> bool:
+        return self._stamp is not None and self._stamp != _stamp(self.folder)
+
     def close(self) -> None:
+        self._stamp = None
         self.connection.close()
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, wait: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction: all of it or nothing, and on disk when it ends."""
         with reporting(self.folder):
-            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE * wait)}")
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout = {int(1000 * PATIENCE)}")
             try:
                 yield self.connection
                 self.connection.execute("UPDATE about SET value = value + 1 WHERE key = 'changes'")
@@ -102,14 +141,25 @@ class Truth:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A view of one moment, whatever is written meanwhile."""
+        """A view of one moment, whatever is written meanwhile.
+
+        Raises `Outdated` where the file is read without locks and was written to meanwhile.
+        """
         with reporting(self.folder):
             self.connection.execute("BEGIN")
             try:
                 yield self.connection
+            except Exception as error:
+                self._check_moment(error)
+                raise
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
+            self._check_moment(None)
+
+    def _check_moment(self, cause: Exception | None) -> None:
+        if self._outdated():
+            raise Outdated(f"{self.folder} was written to meanwhile; repeat the call") from cause
 
     def changes(self) -> int:
         """How many transactions there have been."""
@@ -164,6 +214,11 @@ class Truth:
     def removed(self) -> Int64[np.ndarray, " rows"]:
         """Row numbers that scan files may still hold and the truth does not."""
         found = self._select("SELECT row FROM removed ORDER BY row", [])
+        return np.fromiter((row for (row,) in found), dtype=np.int64)
+
+    def rows_from(self, first: int) -> Int64[np.ndarray, " rows"]:
+        """Row numbers of the items that have this one or a later one."""
+        found = self._select("SELECT row FROM items WHERE row >= ? ORDER BY row", [first])
         return np.fromiter((row for (row,) in found), dtype=np.int64)
 
     def stored_from(self, first: int) -> int:
@@ -230,22 +285,67 @@ def _condition(where: str | None) -> tuple[str, Sequence[object]]:
     return to_sql(parse(where)) if where is not None else ("1", [])
 
 
-def _connect(folder: Path, read_only: bool) -> sqlite3.Connection:
-    file = (folder / FILE).resolve()
-    waiting = (folder / f"{FILE}-wal").exists()
-    mode = "?mode=ro" + ("" if waiting else "&immutable=1") if read_only else ""
-    connection = sqlite3.connect(
-        file.as_uri() + mode,
+def holds_index(folder: Path) -> bool:
+    """Whether there is an index, be it damaged; what a killed `create` leaves is none."""
+    if not (folder / FILE).exists():
+        return False
+    try:
+        connection, _ = _connect(folder)
+        with closing(connection):
+            return connection.execute(ABOUT).fetchone() is not None
+    except sqlite3.DatabaseError:
+        return True  # opening it says what is wrong
+
+
+def _no_index(folder: Path) -> IndexFileError:
+    return IndexFileError(
+        f"{folder} holds no index; check the path, or make one by SetIndex.create, "
+        "diverset index add-shards or diverset index copy"
+    )
+
+
+def _connect(folder: Path) -> tuple[sqlite3.Connection, Stamp | None]:
+    """A connection, and a stamp where SQLite cannot lock the file and has to be told of changes.
+
+    Readers need the shared memory beside the file. Who may not write to the folder cannot make
+    it; then nobody else has made it either, nobody is writing, and the file alone is the truth.
+    """
+    if os.access(folder, os.W_OK):
+        return _open(folder, "rw"), None
+    stamp = _stamp(folder)
+    connection = _open(folder, "ro")
+    try:
+        connection.execute(ABOUT)
+        return connection, None
+    except sqlite3.OperationalError:
+        connection.close()
+        if stamp[2]:  # a log that has to be read as well
+            raise
+    return _open(folder, "ro&immutable=1"), stamp
+
+
+def _stamp(folder: Path) -> Stamp:
+    about, log = (folder / FILE).stat(), folder / f"{FILE}-wal"
+    try:
+        return about.st_mtime_ns, about.st_size, log.stat().st_size
+    except FileNotFoundError:
+        return about.st_mtime_ns, about.st_size, 0
+
+
+def _open(folder: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{(folder / FILE).resolve().as_uri()}?mode={mode}",
         uri=True,
         timeout=PATIENCE,
         isolation_level=None,
         check_same_thread=False,
     )
-    if not read_only:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded by a new file only
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-    return connection
+
+
+def _make_durable(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded by a new file only
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager
@@ -268,8 +368,12 @@ def _next_step(said: str) -> str:
         "readonly": "the folder can only be read: copy it to where you may write",
         "read-only": "the folder can only be read: copy it to where you may write",
         "unable to open": "check its permissions",
+        "already exists": "another process made it at the same time: open it",
+        "closed": "open the index again",
+        "malformed": f"{FILE} is damaged: restore it from a copy",
+        "not a database": f"{FILE} is damaged or no index: restore it from a copy",
         "locked": f"another process has been writing for {PATIENCE:.0f} seconds: wait and repeat",
     }.items():
         if words in said:
             return step
-    return f"{FILE} is damaged or no index: restore it from a copy"
+    return "run diverset index verify"

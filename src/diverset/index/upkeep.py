@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 import numpy as np
 import torch
@@ -43,6 +42,16 @@ def coded(truth: Truth, first: int, last: int) -> Codes:
 def tail_start(segments: Sequence[Segment]) -> int:
     """The first row that no file covers."""
     return segments[-1].last + 1 if segments else 0
+
+
+def tail(truth: Truth, first: int, known: Codes | None) -> Codes:
+    """Codes of the rows from `first` on; what is known of an earlier moment is not made again."""
+    if known is None or not len(known) or int(known.rows[0]) < first:
+        return coded(truth, first, ALL)
+    kept = np.isin(known.rows.numpy(), truth.rows_from(first))  # `compact` forgets what is removed
+    known = known if kept.all() else known.take(torch.from_numpy(kept.nonzero()[0]))
+    new = coded(truth, int(known.rows[-1]) + 1 if len(known) else first, ALL)
+    return join([known, new])
 
 
 def flush(truth: Truth) -> None:
@@ -86,7 +95,9 @@ def compact(truth: Truth) -> None:
 
 def mend(truth: Truth, broken: Sequence[Segment]) -> None:
     """Write files anew that cannot be read."""
-    with truth.writing() as connection:
+    if not set(broken) & set(listed(truth)):
+        return
+    with truth.writing(wait=False) as connection:  # whoever writes now leaves it to a later search
         for old in set(broken) & set(listed(truth)):
             codes = coded(truth, old.first, old.last)
             new = [write(truth.folder, codes, truth.settings, old.first, old.last)]
@@ -113,8 +124,7 @@ def _alive(truth: Truth, segment: Segment) -> Codes:
 def _portions(truth: Truth, segments: Sequence[Segment]) -> Iterator[Codes]:
     """Everything, files and tail, in portions of `LARGEST_FILE` items at most."""
     held: list[Codes] = []
-    parts = (_alive(truth, one) for one in segments)
-    for part in chain(parts, [coded(truth, tail_start(segments), ALL)]):
+    for part in _parts(truth, segments):
         for start in range(0, len(part), LARGEST_FILE):
             some = part.take(torch.arange(start, min(start + LARGEST_FILE, len(part))))
             if sum(map(len, held)) + len(some) > LARGEST_FILE:
@@ -123,6 +133,17 @@ def _portions(truth: Truth, segments: Sequence[Segment]) -> Iterator[Codes]:
             held.append(some)
     if held:
         yield join(held)
+
+
+def _parts(truth: Truth, segments: Sequence[Segment]) -> Iterator[Codes]:
+    """Files and tail, and whatever lies between files, where a line of the table was lost."""
+    first = 0
+    for segment in segments:
+        if first < segment.first:
+            yield coded(truth, first, segment.first - 1)
+        yield _alive(truth, segment)
+        first = segment.last + 1
+    yield coded(truth, first, ALL)
 
 
 def _replace(

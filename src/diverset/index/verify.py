@@ -6,13 +6,15 @@ float64, so that what the search relies on is what is checked.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
 from diverset.errors import a_few
 from diverset.index.codes import Codes
-from diverset.index.segments import read
+from diverset.index.segments import Segment, read
 from diverset.index.truth import Truth
 from diverset.index.upkeep import ALL, TAIL, listed
 from diverset.similarity import UNIT_TOLERANCE
@@ -29,12 +31,18 @@ def problems(truth: Truth) -> list[str]:
         if rows := [row for (row,) in missing]:
             found.append(f"rows {a_few(rows)} are in {one} and not in {other}")
     found += _bad_sets(truth)
+    uncovered = select(
+        "SELECT row FROM sets WHERE row <= (SELECT max(last) FROM segments) AND NOT EXISTS "
+        "(SELECT 1 FROM segments WHERE sets.row BETWEEN first AND last)"
+    )
+    if rows := [row for (row,) in uncovered]:
+        found.append(f"rows {a_few(rows)} are in no scan file; compact the index")
     for segment in listed(truth):
         codes = read(truth.folder, segment, truth.settings)
         if codes is None:
             found.append(f"{segment.file} is missing or damaged; the next search writes it anew")
         else:
-            found += [f"{segment.file}: {line}" for line in _bad_codes(truth, codes)]
+            found += [f"{segment.file}: {line}" for line in _bad_codes(truth, segment, codes)]
     return found
 
 
@@ -50,26 +58,34 @@ def _bad_sets(truth: Truth) -> list[str]:
         first = int(rows[-1]) + 1
 
 
-def _bad_codes(truth: Truth, codes: Codes) -> list[str]:
-    """Rows of a segment that the truth has and it has not, or whose bounds do not hold."""
+def _bad_codes(truth: Truth, segment: Segment, codes: Codes) -> list[str]:
+    """Rows that only the truth or only the segment has, or whose bounds do not hold."""
+    held = codes.rows.numpy()
     missing: list[int] = []
     wrong: list[int] = []
-    first, last = int(codes.rows[0]) if len(codes) else 0, int(codes.rows[-1]) if len(codes) else -1
-    while first <= last:
-        rows, sets = truth.sets(first, last, TAIL)
+    known = [truth.removed()]
+    first = segment.first
+    while True:
+        rows, sets = truth.sets(first, segment.last, TAIL)
         if not len(rows):
             break
-        places = np.searchsorted(codes.rows.numpy(), rows)
-        there = codes.rows.numpy()[places] == rows
+        known.append(rows)
+        there = np.isin(rows, held)
         missing += rows[~there].tolist()
-        some = codes.take(torch.from_numpy(places[there]))
+        some = codes.take(torch.from_numpy(np.searchsorted(held, rows[there])))
         good = holds(some, torch.from_numpy(sets[there]).double(), truth.settings.alpha)
         wrong += rows[there][~good.numpy()].tolist()
         first = int(rows[-1]) + 1
-    lines = [f"rows {a_few(missing)} are missing; compact the index"] if missing else []
-    return lines + (
-        [f"rows {a_few(wrong)} have wrong sets or bounds; delete the file"] if wrong else []
-    )
+    stale = np.setdiff1d(held, np.concatenate(known)).tolist()
+    return [
+        f"rows {a_few(some)} {what}; delete the file, and the next search writes it anew"
+        for some, what in (
+            (missing, "are missing"),
+            (wrong, "have wrong sets or bounds"),
+            (stale, "are no longer in the index"),
+        )
+        if some
+    ]
 
 
 def holds(
@@ -81,6 +97,6 @@ def holds(
     center = codes.means.double() * codes.mean_scale.double()[:, None]
     radius = (sets - center[:, None]).norm(dim=2)
     spread = (torch.logsumexp(alpha * radius, dim=1) / alpha + radius.mean(dim=1)) / 2
-    tiny = 2.0**-22
+    tiny = 2.0**-22 * (1 + math.log(codes.sets.shape[1]) / alpha)
     bounded: torch.Tensor = (error <= codes.error + tiny) & (spread <= codes.spread + tiny)
     return bounded & (codes.sets.double() == sets).all(dim=2).all(dim=1)

@@ -20,7 +20,7 @@ COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 Value = str | int | float | bool
 LONGEST = 10_000  # characters; nobody writes more by hand
 DEEPEST = 50  # parentheses and "not" inside each other
-MOST_DIGITS = 18  # that every store holds as a whole number; longer ones are read as floats
+MOST_DIGITS = 20  # of a whole number with its sign; longer ones are read as floats
 FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
@@ -68,6 +68,8 @@ def parse(text: str) -> Where:
     """
     if len(text) > LONGEST:
         raise OptionError(f"the filter is {len(text)} characters long; {LONGEST} are allowed")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise OptionError(f"the filter {text[:40]!r} holds half a surrogate pair; remove it")
     return _Reader(text).whole()
 
 
@@ -258,7 +260,7 @@ class _Reader:
             return text[1:-1].replace(text[0] * 2, text[0])
         if kind_ == "number":
             whole = not re.search(r"[.eE]", text) and len(text) <= MOST_DIGITS
-            return int(text) if whole else float(text)
+            return int(text) if whole and abs(int(text)) < 2**63 else float(text)
         if kind_ == "word" and text.lower() in ("true", "false"):
             return text.lower() == "true"
         self.fail(place)
