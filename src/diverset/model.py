@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from diverset.backbones import Backbone, PictureBackbone, TextBackbone
 from diverset.building import (
+    frozen_pictures,
+    frozen_texts,
     image_features,
-    load_pictures,
-    load_texts,
     set_module,
     text_features,
     trained_backbones,
@@ -56,7 +56,8 @@ Inputs = Padded | Maps | Tensor
 class Encoder(nn.Module):
     """A feature extractor and the set module on top of it, over a network that is trained too.
 
-    A frozen network is not part of an encoder: what it gives is cached or computed beforehand.
+    A frozen network, or the frozen part below trained blocks, is not part of an encoder: what it
+    gives is cached or computed beforehand.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Model(nn.Module):
         self.image_encoder = Encoder(images, image_sets, trained.pictures)
         self.text_encoder = Encoder(texts, text_sets, trained.texts)
         self._frozen: dict[str, Backbone] = {}  # not weights of this model: found when needed
+        self._below: dict[str, str] = {}
         self.match_probability = (
             MatchProbability() if architecture.similarity.kind == "match_probability" else None
         )
@@ -258,20 +260,37 @@ class Model(nn.Module):
         return load_reference(checkpoint, vocabulary, heads)
 
     def picture_network(self) -> PictureBackbone:
-        """The network under the picture encoder, trained with it or frozen."""
-        found = self.image_encoder.backbone or self._frozen.get("pictures")
-        if found is None:
-            found = load_pictures(self.architecture.image).to(self.device).for_inference()
-            self._frozen["pictures"] = found
+        """What reads pictures: a network trained with the encoder, a frozen one, or its part
+        below the trained blocks."""
+        image = self.architecture.image
+        if not image.is_cached and self.image_encoder.backbone is not None:
+            return cast(PictureBackbone, self.image_encoder.backbone)
+        found = self._frozen_network("pictures", lambda: frozen_pictures(image), image.cache_below)
         return cast(PictureBackbone, found)
 
     def text_network(self) -> TextBackbone:
-        """The network under the text encoder, trained with it or frozen."""
-        found = self.text_encoder.backbone or self._frozen.get("texts")
-        if found is None:
-            found = load_texts(self.architecture.text).to(self.device).for_inference()
-            self._frozen["texts"] = found
+        """What reads texts: as `picture_network`."""
+        text = self.architecture.text
+        if not text.is_cached and self.text_encoder.backbone is not None:
+            return cast(TextBackbone, self.text_encoder.backbone)
+        found = self._frozen_network("texts", lambda: frozen_texts(text), text.cache_below)
         return cast(TextBackbone, found)
+
+    def below(self) -> dict[str, str]:
+        """Fingerprints of what lies frozen below trained blocks and is not stored with them."""
+        if self.architecture.image.cache_below:
+            self.picture_network()
+        if self.architecture.text.cache_below:
+            self.text_network()
+        return dict(self._below)
+
+    def _frozen_network(self, side: str, load: Callable[[], Backbone], named: bool) -> Backbone:
+        if side not in self._frozen:
+            network = load()
+            if named:
+                self._below[side] = network.fingerprint()
+            self._frozen[side] = network.for_inference()
+        return self._frozen[side].to(self.device)
 
     def _encode_raw(
         self,
@@ -286,7 +305,7 @@ class Model(nn.Module):
         found = []
         for start in range(0, len(items), batch_size):
             inputs = prepare(items[start : start + batch_size]).to(self.device)
-            if encoder.backbone is None:
+            if network is not encoder.backbone:
                 with torch.no_grad():
                     inputs = network(inputs)
             found.append(self._encode(encoder, inputs, batch_size))
