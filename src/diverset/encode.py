@@ -35,16 +35,17 @@ def run(given: argparse.Namespace) -> int:
     if bool(given.pictures) + bool(given.texts) + bool(given.captions or given.split) > 1:
         raise OptionError("give one of --pictures, --texts, and --split with or without --captions")
     if given.pictures:
-        inputs = of_pictures(model, Path(given.pictures))
+        inputs = of_pictures(model, Path(given.pictures), given.precision)
     elif given.texts:
         names = (given.id_column, given.text_column, given.metadata)
-        inputs = of_texts(model, Path(given.texts), *names)
+        inputs = of_texts(model, Path(given.texts), *names, given.precision)
     else:
         if data is None:
             raise OptionError(
                 f"{given.model} is a model without its data; give --pictures or --texts"
             )
-        inputs = of_split(model, data, given.split, given.data, given.captions)
+        asked = (given.split, given.data, given.captions, given.precision)
+        inputs = of_split(model, data, *asked)
     with Bars() as bars:
         encode(model, inputs, Path(given.out), rank, world, given.shard_size, bars)
     return 0

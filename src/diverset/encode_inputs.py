@@ -43,20 +43,28 @@ class Inputs:
     encode: Callable[[range], Encoded]
 
 
-def of_split(model: Model, data: DataConfig, split: str, root: str, captions: bool) -> Inputs:
+def of_split(
+    model: Model,
+    data: DataConfig,
+    split: str,
+    root: str,
+    captions: bool,
+    precision: str = "float32",
+) -> Inputs:
     """Images or captions of a split of the data a run was trained on."""
     data = replace(data, root=root) if root else data
     collection = read_split(data, split or data.val)
     if captions:
-        return _captions(model, collection)
+        return _captions(model, collection, precision)
     if model.architecture.image.kind == "regions":
-        return _regions(model, collection)
+        return _regions(model, collection, precision)
     if collection.pictures is None:
         raise DataError(f"{collection.name} comes without pictures; give data.images in the recipe")
-    return _pictures(model, collection.name, collection.image_ids, collection.pictures)
+    found = collection.image_ids, collection.pictures
+    return _pictures(model, collection.name, *found, precision)
 
 
-def of_pictures(model: Model, folder: Path) -> Inputs:
+def of_pictures(model: Model, folder: Path, precision: str = "float32") -> Inputs:
     """All pictures under a folder, known by their paths in it."""
     files = sorted(
         file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
@@ -64,11 +72,16 @@ def of_pictures(model: Model, folder: Path) -> Inputs:
     if not files:
         raise DataError(f"there are no pictures under {folder}; check the path")
     ids = [file.relative_to(folder).as_posix() for file in files]
-    return _pictures(model, folder.name, ids, files)
+    return _pictures(model, folder.name, ids, files, precision)
 
 
 def of_texts(
-    model: Model, file: Path, id_column: str, text_column: str, kept: Sequence[str]
+    model: Model,
+    file: Path,
+    id_column: str,
+    text_column: str,
+    kept: Sequence[str],
+    precision: str = "float32",
 ) -> Inputs:
     """The texts of a table, with some of its columns as metadata."""
     rows = [row for _, row in read_rows(file, [id_column, text_column, *kept])]
@@ -82,10 +95,10 @@ def of_texts(
         raise DataError(f"{file} has no rows; check it")
     texts = [row[1].strip() for row in rows]
     metadata = [{"text": row[1].strip(), **dict(zip(kept, row[2:], strict=True))} for row in rows]
-    return _texts(model, file.stem, ids, texts, metadata)
+    return _texts(model, file.stem, ids, texts, metadata, precision)
 
 
-def _captions(model: Model, collection: Collection) -> Inputs:
+def _captions(model: Model, collection: Collection, precision: str) -> Inputs:
     ids = collection.caption_ids or [
         f"{collection.image_ids[owner]}#{place}" for place, owner in enumerate(collection.owners)
     ]
@@ -93,7 +106,8 @@ def _captions(model: Model, collection: Collection) -> Inputs:
         {"text": text, "image": collection.image_ids[owner]}
         for text, owner in zip(collection.captions, collection.owners, strict=True)
     ]
-    return _texts(model, f"{collection.name} captions", ids, collection.captions, metadata)
+    name = f"{collection.name} captions"
+    return _texts(model, name, ids, collection.captions, metadata, precision)
 
 
 def _texts(
@@ -102,28 +116,32 @@ def _texts(
     ids: Sequence[str],
     texts: Sequence[str],
     metadata: Sequence[dict[str, Any]],
+    precision: str,
 ) -> Inputs:
     def encode(places: range) -> Encoded:
-        sets = model.encode_texts([texts[place] for place in places])
+        sets = model.encode_texts([texts[place] for place in places], precision=precision)
         return _records(places, ids, sets, metadata), []
 
     return Inputs(name, ids, model.architecture.text_set.size, encode)
 
 
-def _regions(model: Model, collection: Collection) -> Inputs:
+def _regions(model: Model, collection: Collection, precision: str) -> Inputs:
     regions = collection.regions
     if regions is None:
         raise DataError(f"{collection.name} has no region features, which this model reads")
 
     def encode(places: range) -> Encoded:
-        sets = model.encode_images([np.array(regions[place]) for place in places])
+        some = [np.array(regions[place]) for place in places]
+        sets = model.encode_images(some, precision=precision)
         return _records(places, collection.image_ids, sets), []
 
     slots = model.architecture.image_set.size
     return Inputs(f"{collection.name} images", collection.image_ids, slots, encode)
 
 
-def _pictures(model: Model, name: str, ids: Sequence[str], files: Sequence[Path]) -> Inputs:
+def _pictures(
+    model: Model, name: str, ids: Sequence[str], files: Sequence[Path], precision: str
+) -> Inputs:
     slots, dim = model.architecture.image_set.size, model.architecture.dim
     metadata = [{"picture": str(file)} for file in files]
 
@@ -138,7 +156,7 @@ def _pictures(model: Model, name: str, ids: Sequence[str], files: Sequence[Path]
                 lost.append(str(files[place]))
         if not opened:
             return Records([], np.zeros((0, slots, dim), np.float32), []), lost
-        sets = model.encode_images(list(opened.values()))
+        sets = model.encode_images(list(opened.values()), precision=precision)
         return _records(list(opened), ids, sets, metadata), lost
 
     return Inputs(f"{name} images", ids, slots, encode)

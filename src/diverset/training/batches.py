@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from diverset.model import Inputs
+from diverset.encoder import Inputs
 from diverset.training.sources import Source
 
 

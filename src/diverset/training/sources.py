@@ -21,7 +21,7 @@ from diverset.data.images import open_picture
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
 from diverset.data.regions import Regions
 from diverset.data.vocabulary import SPECIAL, UNK, Vocabulary
-from diverset.model import Inputs
+from diverset.encoder import Inputs
 from diverset.types import Maps, Padded
 
 Indices = Sequence[int] | np.ndarray
