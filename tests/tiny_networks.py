@@ -1,10 +1,11 @@
-"""A BERT of three layers in a folder, and models over it, for tests that train upper blocks."""
+"""Networks and recipes so small that tests can train them: a BERT of three layers, a CNN."""
 
 from pathlib import Path
 
 import pytest
 
 from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.training.settings import DataConfig, LossConfig, Recipe, TrainConfig
 
 LAYERS = {
     "hidden_size": 16,
@@ -43,4 +44,22 @@ def over_bert(folder: Path, image: ImageConfig | None = None, **text) -> ModelCo
         ),
         image_set=sets,
         text_set=sets,
+    )
+
+
+def scenes_recipe(scenes: Path, **train) -> Recipe:
+    """The small CNN and a bi-GRU on drawn pictures of 32 pixels."""
+    sets = SetConfig(size=2, inner_width=8, iterations=2)
+    image = ImageConfig(
+        kind="convolution",
+        backbone="small_cnn",
+        backbone_size=32,
+        trained_blocks=-1,
+        input_width=256,
+    )
+    return Recipe(
+        model=ModelConfig(8, image, TextConfig(input_width=8), sets, sets),
+        data=DataConfig(root=str(scenes), file="dataset_scenes.json", images="images", min_count=1),
+        loss=LossConfig(start="contrastive", start_epochs=1),
+        train=TrainConfig(**{"epochs": 1, "batch_size": 4} | train),
     )

@@ -105,15 +105,24 @@ class Model(nn.Module):
         return self.image_encoder(images), self.text_encoder(texts)
 
     def score(
-        self, images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts slots dim"]
+        self,
+        images: Float[Tensor, "images slots dim"],
+        texts: Float[Tensor, "texts slots dim"],
+        alpha: float | None = None,
     ) -> Float[Tensor, "images texts"]:
-        """The model's own similarity, differentiable; for a training batch."""
+        """The model's own similarity, differentiable; for a training batch.
+
+        `alpha` takes the place of smooth-Chamfer's own, where it is annealed.
+        """
         if self.match_probability is not None:
             scores: Tensor = self.match_probability(images, texts)
             return scores
         if self.architecture.similarity.kind == "scan":
             return scan(images, texts, **self._options())
-        return SIMILARITIES[self.architecture.similarity.kind](images, texts, **self._options())
+        options = self._options()
+        if alpha is not None and "alpha" in options:
+            options["alpha"] = alpha
+        return SIMILARITIES[self.architecture.similarity.kind](images, texts, **options)
 
     def similarity(
         self,
@@ -211,11 +220,19 @@ class Model(nn.Module):
         about = json.dumps(chosen_settings(self.architecture), sort_keys=True)
         return fingerprint(self, about)
 
-    def save_pretrained(self, folder: str | PathLike[str], card: str | None = None) -> None:
-        """Write config.json, model.safetensors, the vocabulary and a model card."""
+    def save_pretrained(
+        self,
+        folder: str | PathLike[str],
+        card: str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Write config.json, model.safetensors, the vocabulary and a model card.
+
+        `dtype`, e.g. torch.float16, stores weights in fewer bits; they are read as float32.
+        """
         from diverset.pretrained import save_pretrained
 
-        save_pretrained(self, folder, card)
+        save_pretrained(self, folder, card, dtype)
 
     @classmethod
     def from_pretrained(

@@ -8,17 +8,19 @@ blocks were trained, the fingerprint of the rest is, and it has to agree. Nothin
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from diverset.config import ModelConfig, from_dict, to_dict
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import CheckpointError, a_few
+from diverset.errors import CheckpointError, OptionError, a_few
 
 if TYPE_CHECKING:
     from diverset.model import Model
@@ -32,11 +34,24 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
 )
 
 
-def save_pretrained(model: Model, folder: str | PathLike[str], card: str | None = None) -> None:
-    """Write a model; the folder is made where it does not exist."""
+def save_pretrained(
+    model: Model,
+    folder: str | PathLike[str],
+    card: str | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a model; the folder is made where it does not exist.
+
+    `dtype` stores numbers in fewer bits. They are read as float32 again, so what is written, its
+    fingerprint included, is the model with rounded weights.
+    """
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    if dtype is not None:
+        tensors = {name: _narrowed(name, one, dtype) for name, one in tensors.items()}
+        model = deepcopy(model).float()
+        model.load_state_dict(tensors)
     save_file(tensors, path / WEIGHTS)
     if model.vocabulary is not None:
         model.vocabulary.save(path / VOCABULARY)
@@ -90,6 +105,15 @@ def _check_below(path: Path, wanted: dict[str, str], found: dict[str, str]) -> N
                 f"{path} was trained over the {side} network {wanted.get(side)}, the one installed "
                 f"is {found.get(side)}; install the version of its package it was trained with"
             )
+
+
+def _narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    found = tensor.to(dtype)
+    if not found.isfinite().all():
+        raise OptionError(f"{name} does not fit into {dtype}; save it as bfloat16 or float32")
+    return found
 
 
 def load_strictly(module: nn.Module, tensors: dict[str, Tensor], source: str) -> None:

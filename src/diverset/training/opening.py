@@ -144,7 +144,7 @@ def _cached_maps(
         cache,
         views=views,
         augmentation=RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None,
-        progress=_named(progress, f"features of {split} pictures"),
+        progress=named(progress, f"features of {split} pictures"),
     )
     if maps.unreadable:
         log.warning(
@@ -210,7 +210,7 @@ def _texts(
         frozen_texts(architecture.text),
         captions,
         cache,
-        progress=_named(progress, f"states of {split} captions"),
+        progress=named(progress, f"states of {split} captions"),
     )
     return StateSource(tokens, data.drop_words)
 
@@ -224,5 +224,6 @@ def _pictures(collection: Collection) -> tuple[Path, ...]:
     return collection.pictures
 
 
-def _named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+def named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    """Progress of one thing, for functions that do not know what they work on."""
     return None if progress is None else lambda done, total: progress(what, done, total)
