@@ -17,6 +17,7 @@ from diverset.encode_inputs import Inputs, of_pictures, of_split, of_texts
 from diverset.errors import CheckpointError, OptionError, a_few
 from diverset.index.base import Records, Settings
 from diverset.index.shards import About, begin, digest_of, is_written, share, write_shard
+from diverset.loading import NAMES
 from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
@@ -99,7 +100,7 @@ def settings_of(model: Model, slots: int) -> Settings:
 def open_model(name: str, device: str = "cpu") -> tuple[Model, DataConfig | None]:
     """The model of a run with its data, or a model alone."""
     folder = Path(name)
-    if (folder / RECIPE).exists():
+    if (folder / RECIPE).exists() or (name in NAMES and not folder.exists()):
         return open_run(name, device)
     if not (folder / CONFIG).exists():
         raise CheckpointError(f"{folder} has neither {RECIPE} nor {CONFIG}; give a run or a model")
