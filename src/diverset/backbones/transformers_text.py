@@ -20,7 +20,6 @@ from diverset.backbones.base import TextBackbone, check_texts, largest_list
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
 from diverset.backbones.upper import UpperStates
 from diverset.errors import OptionError, ShapeError, import_extra
-from diverset.inputs import evaluation_mode
 from diverset.types import Padded
 
 MAX_LENGTH = 128
@@ -90,12 +89,11 @@ class TransformersText(TextBackbone):
     def _is(self, lower: Self, upper: UpperStates) -> bool:
         """Whether the parts give what the whole gives: a norm at the end would come twice."""
         tokens = self.tokenize(["a", "a few more words"])
-        with evaluation_mode(self), evaluation_mode(lower), evaluation_mode(upper):
-            whole = self(tokens).values[tokens.mask]
-            try:
-                parts = upper(lower(tokens)).values[tokens.mask]
-            except (TypeError, ValueError, RuntimeError):
-                return False
+        whole = self.eval()(tokens).values[tokens.mask]
+        try:
+            parts = upper.eval()(lower.eval()(tokens)).values[tokens.mask]
+        except (TypeError, ValueError, RuntimeError):
+            return False
         return parts.shape == whole.shape and bool(torch.allclose(parts, whole, 1e-3, 1e-4))
 
     def settings(self) -> str:
