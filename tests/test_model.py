@@ -3,6 +3,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from support import random_sets
 
 from diverset import Model, ModelConfig, Vocabulary
@@ -266,3 +267,33 @@ def test_more_bad_inputs_are_named():
         maps.encode_images(torch.randn(2, 5, 2, 2), [1, 1])
     with pytest.raises(OptionError, match="dim 8 cannot be split into 3 heads"):
         model(image_set={"kind": "transformer", "heads": 3})
+
+
+def test_bfloat16_encodes_nearly_the_same():
+    made = model()
+    texts = made.encode_texts(CAPTIONS, precision="bfloat16")
+    assert texts.dtype == torch.float32
+    torch.testing.assert_close(texts, made.encode_texts(CAPTIONS), rtol=0.05, atol=0.05)
+    torch.testing.assert_close(texts.norm(dim=-1), torch.ones(texts.shape[:2]))
+    with pytest.raises(OptionError, match="precision is 'int8'; choose one of: float32, bfloat16"):
+        made.encode_texts(CAPTIONS, precision="int8")
+
+
+@pytest.mark.parametrize("trained", [0, -1])
+def test_pictures_in_bfloat16_batches_read_ahead(trained):
+    chance = np.random.default_rng(0)
+    pictures = [
+        Image.fromarray(chance.integers(0, 255, (40, 50, 3), dtype=np.uint8)) for _ in range(5)
+    ]
+    image = {"kind": "convolution", "backbone": "small_cnn", "backbone_size": 32}
+    made = model(image=image | {"input_width": 256, "trained_blocks": trained}).eval()
+    plain = made.encode_images(pictures)
+    ahead = made.encode_images(pictures, batch_size=2)
+    torch.testing.assert_close(ahead, plain, rtol=1e-4, atol=1e-5)
+    network = made.picture_network()
+    pixels = torch.stack([network.preprocess(one) for one in pictures])
+    inputs = network(pixels) if trained == 0 else pixels
+    with torch.no_grad():
+        torch.testing.assert_close(made.image_encoder(inputs).elements, plain, rtol=1e-4, atol=1e-5)
+    fast = made.encode_images(pictures, precision="bfloat16")
+    torch.testing.assert_close(fast, plain, rtol=0.05, atol=0.05)

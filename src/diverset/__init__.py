@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from diverset.data.vocabulary import Vocabulary
     from diverset.errors import DiversetError
+    from diverset.loading import load
     from diverset.model import Model
     from diverset.types import EmbeddingSets, Features, Maps, Padded
 
@@ -38,6 +39,7 @@ _PLACES = {
     "SimilarityConfig": "config",
     "TextConfig": "config",
     "Vocabulary": "data.vocabulary",
+    "load": "loading",
 }
 _MODULES = ("errors", "evaluation", "features", "losses", "sets", "similarity")
 
@@ -57,6 +59,7 @@ __all__ = [
     "errors",
     "evaluation",
     "features",
+    "load",
     "losses",
     "sets",
     "similarity",

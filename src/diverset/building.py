@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import nn
 
 from diverset.backbones import (
+    Backbone,
     PictureBackbone,
     TextBackbone,
     load_picture_backbone,
@@ -27,21 +28,38 @@ from diverset.sets import GaussianSets, LocalSets, PieNet, PooledSet, SlotSets, 
 class TrainedBackbones(NamedTuple):
     """The networks that are part of a model; None for what is frozen or not there."""
 
-    pictures: PictureBackbone | None
-    texts: TextBackbone | None
+    pictures: Backbone | None
+    texts: Backbone | None
 
 
 def trained_backbones(architecture: ModelConfig) -> TrainedBackbones:
-    """Load the networks of which something is trained, their lower blocks frozen."""
-    pictures = load_pictures(architecture.image) if architecture.image.trained_blocks else None
-    texts = load_texts(architecture.text) if architecture.text.trained_blocks else None
-    for network, blocks in (
-        (pictures, architecture.image.trained_blocks),
-        (texts, architecture.text.trained_blocks),
-    ):
-        if network is not None and blocks > 0:
-            network.freeze_below(blocks)
-    return TrainedBackbones(pictures, texts)
+    """Load the networks of which something is trained: whole, their lower blocks frozen, or where
+    the states below are cached, only the upper blocks."""
+    image, text = architecture.image, architecture.text
+    return TrainedBackbones(
+        _trained(load_pictures(image), image) if image.trained_blocks else None,
+        _trained(load_texts(text), text) if text.trained_blocks else None,
+    )
+
+
+def _trained(network: Backbone, chosen: ImageConfig | TextConfig) -> Backbone:
+    if chosen.cache_below:
+        return network.split(chosen.trained_blocks)[1]
+    if chosen.trained_blocks > 0:
+        network.freeze_below(chosen.trained_blocks)
+    return network
+
+
+def frozen_pictures(image: ImageConfig) -> PictureBackbone:
+    """What is frozen under the picture encoder: a network, or its part below trained blocks."""
+    network = load_pictures(image)
+    return network.split(image.trained_blocks)[0] if image.cache_below else network
+
+
+def frozen_texts(text: TextConfig) -> TextBackbone:
+    """What is frozen under the text encoder: a network, or its part below trained blocks."""
+    network = load_texts(text)
+    return network.split(text.trained_blocks)[0] if text.cache_below else network
 
 
 def load_pictures(image: ImageConfig) -> PictureBackbone:

@@ -37,12 +37,21 @@ class ImageConfig:
     """Its input in pixels; 0 takes its own."""
     trained_blocks: int = 0
     """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
+    cache_below: bool = False
+    """Extract what the frozen blocks below the trained ones give once, into the feature cache, and
+    train and store only the blocks above; needs trained_blocks from 1 on."""
 
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
         check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input"))
         check_positive("image.input_width", self.input_width)
         _check_dropout("image.dropout", self.dropout)
+        _check_cache_below("image", self.cache_below, self.trained_blocks)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether training reads what a frozen network, or frozen blocks, gave once."""
+        return self.cache_below or not self.trained_blocks
 
 
 @dataclass(frozen=True)
@@ -68,11 +77,20 @@ class TextConfig:
     """Network under the token states, e.g. "minilm"; empty where states are given."""
     trained_blocks: int = 0
     """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
+    cache_below: bool = False
+    """Extract what the frozen blocks below the trained ones give once, into the feature cache, and
+    train and store only the blocks above; needs trained_blocks from 1 on."""
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)
         check_positive("text.input_width", self.input_width)
         _check_dropout("text.dropout", self.dropout)
+        _check_cache_below("text", self.cache_below, self.trained_blocks)
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether training reads what a frozen network, or frozen blocks, gave once."""
+        return self.cache_below or not self.trained_blocks
 
 
 @dataclass(frozen=True)
@@ -212,3 +230,11 @@ def check_positive(name: str, value: float) -> None:
 def _check_dropout(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise OptionError(f"{name} is {value}; a dropout rate lies in [0, 1)")
+
+
+def _check_cache_below(name: str, cache_below: bool, trained_blocks: int) -> None:
+    if cache_below and trained_blocks < 1:
+        raise OptionError(
+            f"{name}.cache_below is set and {name}.trained_blocks is {trained_blocks}; there is "
+            "something below trained blocks where 1 or more, not all, are trained"
+        )

@@ -18,6 +18,7 @@ from diverset.errors import CheckpointError, OptionError, a_few
 from diverset.index.base import Records
 from diverset.index.of_model import settings_of
 from diverset.index.shards import About, begin, is_written, share, write_shard
+from diverset.loading import NAMES
 from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
@@ -36,16 +37,17 @@ def run(given: argparse.Namespace) -> int:
     if bool(given.pictures) + bool(given.texts) + bool(given.captions or given.split) > 1:
         raise OptionError("give one of --pictures, --texts, and --split with or without --captions")
     if given.pictures:
-        inputs = of_pictures(model, Path(given.pictures))
+        inputs = of_pictures(model, Path(given.pictures), given.precision)
     elif given.texts:
         names = (given.id_column, given.text_column, given.metadata)
-        inputs = of_texts(model, Path(given.texts), *names)
+        inputs = of_texts(model, Path(given.texts), *names, given.precision)
     else:
         if data is None:
             raise OptionError(
                 f"{given.model} is a model without its data; give --pictures or --texts"
             )
-        inputs = of_split(model, data, given.split, given.data, given.captions)
+        asked = (given.split, given.data, given.captions, given.precision)
+        inputs = of_split(model, data, *asked)
     with Bars() as bars:
         encode(model, inputs, Path(given.out), rank, world, given.shard_size, bars)
     return 0
@@ -90,7 +92,7 @@ def encode(
 def open_model(name: str, device: str = "cpu") -> tuple[Model, DataConfig | None]:
     """The model of a run with its data, or a model alone."""
     folder = Path(name)
-    if (folder / RECIPE).exists():
+    if (folder / RECIPE).exists() or (name in NAMES and not folder.exists()):
         return open_run(name, device)
     if not (folder / CONFIG).exists():
         raise CheckpointError(f"{folder} has neither {RECIPE} nor {CONFIG}; give a run or a model")

@@ -54,20 +54,28 @@ class Inputs:
     columns: tuple[str, ...] = ()
 
 
-def of_split(model: Model, data: DataConfig, split: str, root: str, captions: bool) -> Inputs:
+def of_split(
+    model: Model,
+    data: DataConfig,
+    split: str,
+    root: str,
+    captions: bool,
+    precision: str = "float32",
+) -> Inputs:
     """Images or captions of a split of the data a run was trained on."""
     data = replace(data, root=root) if root else data
     collection = read_split(data, split or data.val)
     if captions:
-        return _captions(model, collection)
+        return _captions(model, collection, precision)
     if model.architecture.image.kind == "regions":
-        return _regions(model, collection)
+        return _regions(model, collection, precision)
     if collection.pictures is None:
         raise DataError(f"{collection.name} comes without pictures; give data.images in the recipe")
-    return _pictures(model, collection.name, collection.image_ids, collection.pictures)
+    found = collection.image_ids, collection.pictures
+    return _pictures(model, collection.name, *found, precision)
 
 
-def of_pictures(model: Model, folder: Path) -> Inputs:
+def of_pictures(model: Model, folder: Path, precision: str = "float32") -> Inputs:
     """All pictures under a folder, known by their paths in it."""
     files = sorted(
         file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file()
@@ -83,11 +91,16 @@ def of_pictures(model: Model, folder: Path) -> Inputs:
     ids = [name for name in named if is_storable(name)]
     if not ids:
         raise DataError(f"there are no pictures under {folder}; check the path")
-    return _pictures(model, folder.name, ids, [named[name] for name in ids])
+    return _pictures(model, folder.name, ids, [named[name] for name in ids], precision)
 
 
 def of_texts(
-    model: Model, file: Path, id_column: str, text_column: str, kept: Sequence[str]
+    model: Model,
+    file: Path,
+    id_column: str,
+    text_column: str,
+    kept: Sequence[str],
+    precision: str = "float32",
 ) -> Inputs:
     """The texts of a table, with some of its columns as metadata."""
     check_columns(file, kept)
@@ -110,11 +123,11 @@ def of_texts(
         {"text": text, **{name: column[place] for name, column in zip(kept, values, strict=True)}}
         for place, text in enumerate(texts)
     ]
-    made = _texts(model, file.stem, ids, texts, metadata)
+    made = _texts(model, file.stem, ids, texts, metadata, precision)
     return replace(made, columns=tuple(kept))
 
 
-def _captions(model: Model, collection: Collection) -> Inputs:
+def _captions(model: Model, collection: Collection, precision: str) -> Inputs:
     ids = collection.caption_ids or [
         f"{collection.image_ids[owner]}#{place}" for place, owner in enumerate(collection.owners)
     ]
@@ -122,7 +135,8 @@ def _captions(model: Model, collection: Collection) -> Inputs:
         {"text": text, "image": collection.image_ids[owner]}
         for text, owner in zip(collection.captions, collection.owners, strict=True)
     ]
-    return _texts(model, f"{collection.name} captions", ids, collection.captions, metadata)
+    name = f"{collection.name} captions"
+    return _texts(model, name, ids, collection.captions, metadata, precision)
 
 
 def _texts(
@@ -131,9 +145,10 @@ def _texts(
     ids: Sequence[str],
     texts: Sequence[str],
     metadata: Sequence[dict[str, Any]],
+    precision: str,
 ) -> Inputs:
     def encode(places: range) -> Encoded:
-        sets = model.encode_texts([texts[place] for place in places])
+        sets = model.encode_texts([texts[place] for place in places], precision=precision)
         return _records(places, ids, sets, metadata), []
 
     _check(name, ids, metadata)
@@ -141,13 +156,14 @@ def _texts(
     return Inputs(name, ids, model.architecture.text_set.size, encode, digest)
 
 
-def _regions(model: Model, collection: Collection) -> Inputs:
+def _regions(model: Model, collection: Collection, precision: str) -> Inputs:
     regions = collection.regions
     if regions is None:
         raise DataError(f"{collection.name} has no region features, which this model reads")
 
     def encode(places: range) -> Encoded:
-        sets = model.encode_images([np.array(regions[place]) for place in places])
+        some = [np.array(regions[place]) for place in places]
+        sets = model.encode_images(some, precision=precision)
         return _records(places, collection.image_ids, sets), []
 
     slots, name, ids = model.architecture.image_set.size, collection.name, collection.image_ids
@@ -155,7 +171,9 @@ def _regions(model: Model, collection: Collection) -> Inputs:
     return Inputs(f"{name} images", ids, slots, encode, digest_of(ids))
 
 
-def _pictures(model: Model, name: str, ids: Sequence[str], files: Sequence[Path]) -> Inputs:
+def _pictures(
+    model: Model, name: str, ids: Sequence[str], files: Sequence[Path], precision: str
+) -> Inputs:
     slots, dim = model.architecture.image_set.size, model.architecture.dim
     metadata = [{"picture": str(file)} for file in files]
 
@@ -170,7 +188,7 @@ def _pictures(model: Model, name: str, ids: Sequence[str], files: Sequence[Path]
                 lost.append(str(files[place]))
         if not opened:
             return Records([], np.zeros((0, slots, dim), np.float32), []), lost
-        sets = model.encode_images(list(opened.values()))
+        sets = model.encode_images(list(opened.values()), precision=precision)
         return _records(list(opened), ids, sets, metadata), lost
 
     _check(name, ids, metadata)

@@ -6,7 +6,8 @@ numbers that are not finite are refused with the place they stand at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from os import PathLike
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.data.images import open_picture
+from diverset.data.preprocess import Preprocess
 from diverset.errors import InputError, OptionError, ShapeError, a_few
 from diverset.types import Padded
 
@@ -29,7 +31,34 @@ def is_picture(value: object) -> bool:
 
 def opened(picture: Any) -> Image:
     """A picture as upright RGB, opened where a path was given."""
-    return picture.convert("RGB") if isinstance(picture, Image) else open_picture(picture)
+    if not isinstance(picture, Image):
+        return open_picture(picture)
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
+
+
+def stacked(preprocess: Preprocess, pictures: Sequence[Any]) -> Tensor:
+    """Pictures as one batch of pixels, channels innermost, as convolutions want them."""
+    shape = (len(pictures), 3, preprocess.size, preprocess.size)
+    found = torch.empty(shape, memory_format=torch.channels_last)
+    for place, one in enumerate(pictures):  # one by one, so that each stays in the cache
+        found[place] = preprocess(opened(one))
+    return found
+
+
+def ahead(
+    prepare: Callable[[Sequence[Any]], Any], items: Sequence[Any], size: int
+) -> Iterator[Any]:
+    """Prepared batches of items; a thread prepares the next one while the last is in use."""
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
+    if len(parts) < 2:
+        yield from map(prepare, parts)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(prepare, parts[0])
+        for part in parts[1:]:
+            found, waiting = waiting.result(), pool.submit(prepare, part)
+            yield found
+        yield waiting.result()
 
 
 def batches(inputs: Padded | Tensor, size: int) -> list[Any]:

@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from diverset.backbones import Backbone, PictureBackbone, TextBackbone
 from diverset.building import (
+    frozen_pictures,
+    frozen_texts,
     image_features,
-    load_pictures,
-    load_texts,
     set_module,
     text_features,
     trained_backbones,
@@ -28,9 +29,11 @@ from diverset.building import (
 from diverset.config import ModelConfig, chosen_settings
 from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
+from diverset.encoder import Encoder, Inputs, autocast
 from diverset.errors import InputError, OptionError
 from diverset.fingerprint import fingerprint
 from diverset.inputs import (
+    ahead,
     as_maps,
     as_padded,
     as_precise,
@@ -38,7 +41,7 @@ from diverset.inputs import (
     evaluation_mode,
     is_picture,
     join_sets,
-    opened,
+    stacked,
     word_ids,
 )
 from diverset.similarity import (
@@ -47,31 +50,10 @@ from diverset.similarity import (
     Similarity,
     similarity_matrix,
 )
-from diverset.types import EmbeddingSets, Maps, Padded
+from diverset.types import EmbeddingSets, Padded
 
 BATCH = 128
-Inputs = Padded | Maps | Tensor
-
-
-class Encoder(nn.Module):
-    """A feature extractor and the set module on top of it, over a network that is trained too.
-
-    A frozen network is not part of an encoder: what it gives is cached or computed beforehand.
-    """
-
-    def __init__(
-        self, features: nn.Module, sets: nn.Module, backbone: Backbone | None = None
-    ) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.features = features
-        self.sets = sets
-
-    def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
-        if self.backbone is not None:
-            inputs = self.backbone(inputs)
-        found: EmbeddingSets = self.sets(self.features(inputs), with_attention)
-        return found
+PICTURES = 32  # more at once leave the processor's cache
 
 
 class Model(nn.Module):
@@ -105,6 +87,7 @@ class Model(nn.Module):
         self.image_encoder = Encoder(images, image_sets, trained.pictures)
         self.text_encoder = Encoder(texts, text_sets, trained.texts)
         self._frozen: dict[str, Backbone] = {}  # not weights of this model: found when needed
+        self._below: dict[str, str] = {}
         self.match_probability = (
             MatchProbability() if architecture.similarity.kind == "match_probability" else None
         )
@@ -122,15 +105,24 @@ class Model(nn.Module):
         return self.image_encoder(images), self.text_encoder(texts)
 
     def score(
-        self, images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts slots dim"]
+        self,
+        images: Float[Tensor, "images slots dim"],
+        texts: Float[Tensor, "texts slots dim"],
+        alpha: float | None = None,
     ) -> Float[Tensor, "images texts"]:
-        """The model's own similarity, differentiable; for a training batch."""
+        """The model's own similarity, differentiable; for a training batch.
+
+        `alpha` takes the place of smooth-Chamfer's own, where it is annealed.
+        """
         if self.match_probability is not None:
             scores: Tensor = self.match_probability(images, texts)
             return scores
         if self.architecture.similarity.kind == "scan":
             return scan(images, texts, **self._options())
-        return SIMILARITIES[self.architecture.similarity.kind](images, texts, **self._options())
+        options = self._options()
+        if alpha is not None and "alpha" in options:
+            options["alpha"] = alpha
+        return SIMILARITIES[self.architecture.similarity.kind](images, texts, **options)
 
     def similarity(
         self,
@@ -163,6 +155,7 @@ class Model(nn.Module):
         images: Tensor | Sequence[Tensor | np.ndarray],
         lengths: Tensor | Sequence[int] | None = None,
         batch_size: int = BATCH,
+        precision: str = "float32",
     ) -> Float[Tensor, "images slots dim"]:
         """The normalised sets of pictures, in evaluation mode.
 
@@ -172,28 +165,31 @@ class Model(nn.Module):
                 (batch, channels, height, width).
             lengths: number of real regions of each image in a padded tensor; all by default.
             batch_size: how many are encoded at once.
+            precision: "bfloat16" runs networks several times faster on CPUs that have it.
         """
         if not isinstance(images, Tensor) and len(images) and is_picture(images[0]):
             network = self.picture_network()
             return self._encode_raw(
                 self.image_encoder,
                 network,
-                lambda some: torch.stack([network.preprocess(opened(one)) for one in some]),
+                lambda some: stacked(network.preprocess, some),
                 images,
-                batch_size,
+                batch_size if precision == "float32" else min(batch_size, PICTURES),
+                precision,
             )
         if self.architecture.image.kind == "convolution":
             if lengths is not None:
                 raise OptionError("lengths count regions; feature maps have none")
-            return self._encode(self.image_encoder, as_maps(images), batch_size)
+            return self._encode(self.image_encoder, as_maps(images), batch_size, precision)
         regions = as_padded("images", images, lengths, dims=2)
-        return self._encode(self.image_encoder, regions, batch_size)
+        return self._encode(self.image_encoder, regions, batch_size, precision)
 
     def encode_texts(
         self,
         texts: Sequence[str] | Tensor | Sequence[Tensor | np.ndarray | Sequence[int]],
         lengths: Tensor | Sequence[int] | None = None,
         batch_size: int = BATCH,
+        precision: str = "float32",
     ) -> Float[Tensor, "texts slots dim"]:
         """The normalised sets of texts, in evaluation mode.
 
@@ -202,6 +198,7 @@ class Model(nn.Module):
                 (pad 0); or, for a transformer, its token states (tokens, width).
             lengths: number of real words of each text in a padded tensor.
             batch_size: how many are encoded at once.
+            precision: as for `encode_images`.
         """
         if isinstance(texts, str):
             raise InputError(f"texts is one string, {texts!r}; give a list of strings")
@@ -209,25 +206,33 @@ class Model(nn.Module):
             if self.architecture.text.backbone:
                 network = self.text_network()
                 return self._encode_raw(
-                    self.text_encoder, network, network.tokenize, texts, batch_size
+                    self.text_encoder, network, network.tokenize, texts, batch_size, precision
                 )
             texts = self._word_ids(texts)
         states = self.architecture.text.kind == "transformer"
         if not states:
             texts, lengths = word_ids(texts, lengths)
         padded = as_padded("texts", texts, lengths, dims=2 if states else 1)
-        return self._encode(self.text_encoder, padded, batch_size)
+        return self._encode(self.text_encoder, padded, batch_size, precision)
 
     def fingerprint(self) -> str:
         """A short name of these very weights; files made with a model carry it."""
         about = json.dumps(chosen_settings(self.architecture), sort_keys=True)
         return fingerprint(self, about)
 
-    def save_pretrained(self, folder: str | PathLike[str], card: str | None = None) -> None:
-        """Write config.json, model.safetensors, the vocabulary and a model card."""
+    def save_pretrained(
+        self,
+        folder: str | PathLike[str],
+        card: str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Write config.json, model.safetensors, the vocabulary and a model card.
+
+        `dtype`, e.g. torch.float16, stores weights in fewer bits; they are read as float32.
+        """
         from diverset.pretrained import save_pretrained
 
-        save_pretrained(self, folder, card)
+        save_pretrained(self, folder, card, dtype)
 
     @classmethod
     def from_pretrained(
@@ -258,20 +263,37 @@ class Model(nn.Module):
         return load_reference(checkpoint, vocabulary, heads)
 
     def picture_network(self) -> PictureBackbone:
-        """The network under the picture encoder, trained with it or frozen."""
-        found = self.image_encoder.backbone or self._frozen.get("pictures")
-        if found is None:
-            found = load_pictures(self.architecture.image).to(self.device).for_inference()
-            self._frozen["pictures"] = found
+        """What reads pictures: a network trained with the encoder, a frozen one, or its part
+        below the trained blocks."""
+        image = self.architecture.image
+        if not image.is_cached and self.image_encoder.backbone is not None:
+            return cast(PictureBackbone, self.image_encoder.backbone)
+        found = self._frozen_network("pictures", lambda: frozen_pictures(image), image.cache_below)
         return cast(PictureBackbone, found)
 
     def text_network(self) -> TextBackbone:
-        """The network under the text encoder, trained with it or frozen."""
-        found = self.text_encoder.backbone or self._frozen.get("texts")
-        if found is None:
-            found = load_texts(self.architecture.text).to(self.device).for_inference()
-            self._frozen["texts"] = found
+        """What reads texts: as `picture_network`."""
+        text = self.architecture.text
+        if not text.is_cached and self.text_encoder.backbone is not None:
+            return cast(TextBackbone, self.text_encoder.backbone)
+        found = self._frozen_network("texts", lambda: frozen_texts(text), text.cache_below)
         return cast(TextBackbone, found)
+
+    def below(self) -> dict[str, str]:
+        """Fingerprints of what lies frozen below trained blocks and is not stored with them."""
+        if self.architecture.image.cache_below:
+            self.picture_network()
+        if self.architecture.text.cache_below:
+            self.text_network()
+        return dict(self._below)
+
+    def _frozen_network(self, side: str, load: Callable[[], Backbone], named: bool) -> Backbone:
+        if side not in self._frozen:
+            network = load()
+            if named:
+                self._below[side] = network.fingerprint()
+            self._frozen[side] = network.for_inference()
+        return self._frozen[side].to(self.device)
 
     def _encode_raw(
         self,
@@ -280,16 +302,20 @@ class Model(nn.Module):
         prepare: Callable[[Sequence[Any]], Padded | Tensor],
         items: Sequence[Any],
         batch_size: int,
+        precision: str,
     ) -> Tensor:
         """Network, features and sets, batch by batch: a folder of pictures fits in no memory."""
         _check_batch_size(batch_size)
+        below = network if network is not encoder.backbone else None
+        if precision != "float32":
+            encoder = encoder.for_inference()
         found = []
-        for start in range(0, len(items), batch_size):
-            inputs = prepare(items[start : start + batch_size]).to(self.device)
-            if encoder.backbone is None:
-                with torch.no_grad():
-                    inputs = network(inputs)
-            found.append(self._encode(encoder, inputs, batch_size))
+        for inputs in ahead(prepare, items, batch_size):
+            inputs = inputs.to(self.device)
+            if below is not None:
+                with torch.no_grad(), autocast(self.device, precision):
+                    inputs = below(inputs)
+            found.append(self._encode(encoder, inputs, batch_size, precision))
         return join_sets(found)
 
     def _options(self) -> dict[str, Any]:
@@ -308,14 +334,18 @@ class Model(nn.Module):
         return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
 
     @torch.no_grad()
-    def _encode(self, encoder: Encoder, inputs: Padded | Tensor, batch_size: int) -> Tensor:
+    def _encode(
+        self, encoder: Encoder, inputs: Padded | Tensor, batch_size: int, precision: str
+    ) -> Tensor:
         _check_batch_size(batch_size)
-        with evaluation_mode(encoder):
+        with evaluation_mode(encoder), autocast(self.device, precision):
             found = [
                 encoder(as_precise(batch.to(self.device), self.dtype)).elements
                 for batch in batches(inputs, batch_size)
             ]
         sets = join_sets(found)
+        if precision != "float32":
+            sets = F.normalize(sets.to(self.dtype), dim=-1)
         if not sets.isfinite().all():
             place = int((~sets.isfinite()).flatten(1).any(dim=1).nonzero()[0])
             raise InputError(

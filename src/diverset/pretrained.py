@@ -1,23 +1,26 @@
 """A model as a folder: config.json, model.safetensors, vocabulary.json, README.md (model card).
 
 Loading is strict: a weight that is missing, left over or of another shape is an error, and so is
-an option that this version does not know. Nothing is unpickled.
+an option that this version does not know. Frozen networks are not stored; of one whose upper
+blocks were trained, the fingerprint of the rest is, and it has to agree. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from diverset.config import ModelConfig, from_dict, to_dict
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import CheckpointError, a_few
+from diverset.errors import CheckpointError, OptionError, a_few
 
 if TYPE_CHECKING:
     from diverset.model import Model
@@ -31,11 +34,24 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
 )
 
 
-def save_pretrained(model: Model, folder: str | PathLike[str], card: str | None = None) -> None:
-    """Write a model; the folder is made where it does not exist."""
+def save_pretrained(
+    model: Model,
+    folder: str | PathLike[str],
+    card: str | None = None,
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Write a model; the folder is made where it does not exist.
+
+    `dtype` stores numbers in fewer bits. They are read as float32 again, so what is written, its
+    fingerprint included, is the model with rounded weights.
+    """
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     tensors = {name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}
+    if dtype is not None:
+        tensors = {name: _narrowed(name, one, dtype) for name, one in tensors.items()}
+        model = deepcopy(model).float()
+        model.load_state_dict(tensors)
     save_file(tensors, path / WEIGHTS)
     if model.vocabulary is not None:
         model.vocabulary.save(path / VOCABULARY)
@@ -46,6 +62,9 @@ def save_pretrained(model: Model, folder: str | PathLike[str], card: str | None 
         "fingerprint": model.fingerprint(),
         "model": to_dict(model.architecture),
     }
+    below = model.below()
+    if below:
+        content["below"] = below
     (path / CONFIG).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -74,7 +93,27 @@ def load_pretrained(folder: str | PathLike[str]) -> Model:
             f"the weights in {path} are not those its {CONFIG} was written for "
             f"({model.fingerprint()}, not {content['fingerprint']}); copy the folder as a whole"
         )
+    _check_below(path, content.get("below", {}), model.below())
     return model.eval()
+
+
+def _check_below(path: Path, wanted: dict[str, str], found: dict[str, str]) -> None:
+    """Raise unless the frozen parts that are installed are those the model was trained over."""
+    for side in sorted(set(wanted) | set(found)):
+        if wanted.get(side) != found.get(side):
+            raise CheckpointError(
+                f"{path} was trained over the {side} network {wanted.get(side)}, the one installed "
+                f"is {found.get(side)}; install the version of its package it was trained with"
+            )
+
+
+def _narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    found = tensor.to(dtype)
+    if not found.isfinite().all():
+        raise OptionError(f"{name} does not fit into {dtype}; save it as bfloat16 or float32")
+    return found
 
 
 def load_strictly(module: nn.Module, tensors: dict[str, Tensor], source: str) -> None:

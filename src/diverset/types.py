@@ -124,12 +124,14 @@ class EmbeddingSets:
         attention: one map an iteration where it was asked for, otherwise empty. A map holds the
             share of every input that each slot won (softmax over slots) and 0 on padding.
         gaussian: the distribution behind sampled sets (PCME), otherwise None.
+        pooled: the global feature as it was added to the slots, where one was.
     """
 
     elements: Float[Tensor, "batch slots dim"]
     slots: Float[Tensor, "batch slots dim"]
     attention: tuple[Float[Tensor, "batch heads slots inputs"], ...] = ()
     gaussian: Gaussian | None = None
+    pooled: Float[Tensor, "batch dim"] | None = None
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,22 @@ class Backbone(nn.Module):
                     module.eval()
         return self
 
+    def split(self, count: int) -> tuple[Self, Backbone]:
+        """A frozen copy of all but the last `count` stages, and a copy of these stages.
+
+        The second turns what the first gives into what the whole network gives.
+        """
+        raise OptionError(
+            f"{self.name} cannot be cut below its upper blocks; leave cache_below at false"
+        )
+
     def for_inference(self) -> Self:
         """A frozen copy in the form that runs fastest; its numbers agree up to rounding."""
         copy = deepcopy(self).eval().requires_grad_(False)
+        for module in list(copy.modules()):
+            fold = getattr(module, "fold", None)  # a batch norm merged into its convolution
+            if callable(fold):
+                fold()
         copy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return copy
 
@@ -141,8 +154,8 @@ def check_texts(texts: Sequence[str]) -> list[str]:
     return list(texts)
 
 
-def largest_list(module: nn.Module) -> list[nn.Module]:
+def largest_list(module: nn.Module) -> nn.ModuleList | list[nn.Module]:
     """The repeated layers of a network whose inside we do not know: its heaviest ModuleList."""
     lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
     weights = [sum(weight.numel() for weight in part.parameters()) for part in lists]
-    return list(lists[weights.index(max(weights))]) if lists else [module]
+    return lists[weights.index(max(weights))] if lists else [module]

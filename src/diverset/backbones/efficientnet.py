@@ -8,6 +8,7 @@ written here, without its classifier. It knows nothing of files of pictures.
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from pickle import UnpicklingError
 from typing import NamedTuple, Self
 
@@ -18,8 +19,9 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from diverset.backbones.base import PictureBackbone, check_pixels
+from diverset.backbones.upper import UpperMaps
 from diverset.data.preprocess import Preprocess
-from diverset.errors import CheckpointError, check_choice, import_extra
+from diverset.errors import CheckpointError, OptionError, check_choice, import_extra
 from diverset.pretrained import load_strictly
 
 WIDTH, STEM = 1280, 32
@@ -123,7 +125,7 @@ class EfficientNetLite(PictureBackbone):
         self.stem = ConvNorm(3, STEM, 3, stride=2)
         self.blocks = nn.Sequential(*_blocks(variant))
         last: ConvNorm = self.blocks[-1].project  # type: ignore[assignment]
-        self.head = ConvNorm(last.conv.out_channels, WIDTH, 1)
+        self.head: nn.Module = ConvNorm(last.conv.out_channels, WIDTH, 1)
         if pretrained:
             load_strictly(self, _weights(variant), variant.package)
         self.eval()
@@ -138,14 +140,20 @@ class EfficientNetLite(PictureBackbone):
     def stages(self) -> list[nn.Module]:
         return [self.stem, *self.blocks, self.head]
 
-    def for_inference(self) -> Self:
-        """A frozen copy with every batch norm merged into its convolution."""
-        copy = super().for_inference()
-        for module in copy.modules():
-            if isinstance(module, ConvNorm):
-                module.fold()
-        copy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return copy
+    def split(self, count: int) -> tuple[Self, UpperMaps]:
+        upper = deepcopy(self.upper_blocks(count))
+        if not 0 < count < len(self.stages()):
+            raise OptionError(
+                f"{self.name} has {len(self.stages())} blocks; a cut leaves some on both sides"
+            )
+        lower = deepcopy(self)
+        lower.head = nn.Identity()
+        lower.blocks = nn.Sequential(*list(lower.blocks)[: len(self.blocks) - count + 1])
+        with torch.no_grad():
+            lower.width = lower(torch.zeros(1, 3, STEM, STEM)).shape[1]
+        above = UpperMaps(self.name, self.width, upper)
+        above.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return lower.eval().requires_grad_(False), above
 
 
 def preprocess_for(size: int) -> Preprocess:

@@ -65,7 +65,7 @@ class TransformersImage(PictureBackbone):
         return found if found.ndim == 4 else self._as_map(found, pixels)
 
     def stages(self) -> list[nn.Module]:
-        return largest_list(self.network)
+        return list(largest_list(self.network))
 
     def _as_map(self, tokens: Tensor, pixels: Tensor) -> Tensor:
         rows, columns = self._grid(tokens.shape[1], pixels.shape[2], pixels.shape[3])

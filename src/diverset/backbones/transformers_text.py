@@ -9,13 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import nn
 
 from diverset.backbones.base import TextBackbone, check_texts, largest_list
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
+from diverset.backbones.upper import UpperStates
 from diverset.errors import OptionError, ShapeError, import_extra
 from diverset.types import Padded
 
@@ -67,7 +70,31 @@ class TransformersText(TextBackbone):
         return Padded(found.last_hidden_state, tokens.mask)
 
     def stages(self) -> list[nn.Module]:
-        return largest_list(self.network)
+        return list(largest_list(self.network))
+
+    def split(self, count: int) -> tuple[Self, UpperStates]:
+        """See `Backbone.split`; refused for networks that do more than run layer after layer."""
+        upper = UpperStates(self.name, self.width, deepcopy(self.upper_blocks(count)))
+        lower = deepcopy(self).requires_grad_(False)
+        layers = largest_list(lower.network)
+        del layers[len(layers) - count :]
+        if getattr(lower.network, "pooler", None) is not None:
+            # It reads the last states, which are not made here.
+            lower.network.pooler = None  # type: ignore[assignment]
+        if not self._is(lower, upper):
+            return super().split(count)  # type: ignore[return-value]
+        return lower, upper
+
+    @torch.no_grad()
+    def _is(self, lower: Self, upper: UpperStates) -> bool:
+        """Whether the parts give what the whole gives: a norm at the end would come twice."""
+        tokens = self.tokenize(["a", "a few more words"])
+        whole = self.eval()(tokens).values[tokens.mask]
+        try:
+            parts = upper.eval()(lower.eval()(tokens)).values[tokens.mask]
+        except (TypeError, ValueError, RuntimeError):
+            return False
+        return parts.shape == whole.shape and bool(torch.allclose(parts, whole, 1e-3, 1e-4))
 
     def settings(self) -> str:
         words = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)

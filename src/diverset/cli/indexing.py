@@ -51,6 +51,12 @@ def _add_encode(verbs: Verbs[argparse.ArgumentParser]) -> None:
     _add_share(encode)
     encode.add_argument("--shard-size", type=int, default=10_000, help="items (default: 10000)")
     encode.add_argument("--device", default="cpu")
+    encode.add_argument(
+        "--precision",
+        default="float32",
+        choices=["float32", "bfloat16"],
+        help="bfloat16 is several times faster where the CPU has it (default: float32)",
+    )
     encode.set_defaults(run=_encode)
 
 

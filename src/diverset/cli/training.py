@@ -52,7 +52,9 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
         "  diverset evaluate runs/a runs/b --similarity chamfer --json both.json\n"
         "  diverset evaluate runs/a --against runs/b",
     )
-    evaluate.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run")
+    evaluate.add_argument(
+        "runs", nargs="+", metavar="RUN", help="folder of a run or exported model, or photos"
+    )
     evaluate.add_argument("--data", default="", help="folder of the data, if it has moved")
     evaluate.add_argument("--split", default="", help="default: the validation split")
     evaluate.add_argument("--protocol", default="full", help="full or coco_1k (default: full)")
@@ -65,10 +67,32 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
     )
     evaluate.add_argument("--eccv", action="store_true", help="ECCV Caption too (COCO test)")
     evaluate.add_argument("--cxc", default="", help="CxC too, from this folder of annotations")
+    evaluate.add_argument(
+        "--hubness",
+        type=int,
+        nargs="?",
+        const=512,
+        default=0,
+        metavar="QUERIES",
+        help="also corrected by this many training queries (default: 512), or the stored bank",
+    )
+    evaluate.add_argument("--save-bank", action="store_true", help="store them with the model")
+    evaluate.add_argument("--precision", default="float32", choices=["float32", "bfloat16"])
     evaluate.add_argument("--cache", help="folder for features of frozen networks")
     evaluate.add_argument("--device", default="cpu")
     evaluate.add_argument("--json", help="write the report to this file as well")
     evaluate.set_defaults(run=_evaluate)
+
+    export = add_verb(
+        verbs,
+        "export",
+        "write a run's best model, with its recipe, as a small folder",
+        "diverset export runs/a models/a\n  diverset export runs/a models/a --dtype float32",
+    )
+    export.add_argument("source", metavar="RUN", help="folder of a run")
+    export.add_argument("folder", help="where to write the model")
+    export.add_argument("--dtype", default="float16", choices=["float16", "bfloat16", "float32"])
+    export.set_defaults(run=_export)
 
     reference = add_verb(
         verbs,
@@ -118,6 +142,9 @@ def _evaluate(given: argparse.Namespace) -> int:
         text_elements=given.text_elements,
         eccv=given.eccv,
         cxc=given.cxc,
+        precision=given.precision,
+        hubness=given.hubness,
+        save_bank=given.save_bank,
     )
     cache = cache_folder(given)
     report = evaluate(given.runs, asked, cache=cache, device=given.device)
@@ -129,6 +156,15 @@ def _evaluate(given: argparse.Namespace) -> int:
         print(_difference(paired_bootstrap(other.ranks, report.ranks), given.against))
     if given.json:
         Path(given.json).write_text(report.to_json() + "\n", encoding="utf-8")
+    return 0
+
+
+def _export(given: argparse.Namespace) -> int:
+    need("yaml")
+    from diverset.training.exporting import export
+
+    model = export(given.source, Path(given.folder), given.dtype)
+    print(f"{given.folder}: {given.dtype}, fingerprint {model.fingerprint()}")
     return 0
 
 

@@ -15,6 +15,7 @@ from diverset.evaluation.elements import (
 )
 from diverset.evaluation.evaluate import evaluate_ensemble, evaluate_sets
 from diverset.evaluation.health import Health, SetHealth, circular_variance, set_health
+from diverset.evaluation.hubness import Bank, choose_weight, evaluate_corrected
 from diverset.evaluation.members import Member
 from diverset.evaluation.protocols import PROTOCOLS, Protocol, folds, run_protocol
 from diverset.evaluation.recall import Ranks, Recalls, ensemble_ranks, ranks, rsum
@@ -23,6 +24,7 @@ from diverset.evaluation.top import Top, top_ranked
 
 __all__ = [
     "PROTOCOLS",
+    "Bank",
     "Comparison",
     "CxcAnnotations",
     "Health",
@@ -33,10 +35,12 @@ __all__ = [
     "Report",
     "SetHealth",
     "Top",
+    "choose_weight",
     "circular_variance",
     "cxc_recalls",
     "eccv_scores",
     "ensemble_ranks",
+    "evaluate_corrected",
     "evaluate_each_element",
     "evaluate_elements",
     "evaluate_ensemble",

@@ -55,4 +55,4 @@ class PieNet(nn.Module):
         residuals = self.dropout(torch.sigmoid(self.fc(attention @ features.local)))
         elements = F.normalize(self.norm(features.pooled[:, None] + residuals), dim=-1)
         maps = (attention[:, None],) if with_attention else ()
-        return EmbeddingSets(elements, residuals, maps)
+        return EmbeddingSets(elements, residuals, maps, pooled=features.pooled)

@@ -84,10 +84,11 @@ class SlotSets(nn.Module):
             if with_attention:
                 maps.append(attention)
         slots = self.slot_norm(slots)
-        elements = slots
-        if self.global_norm is not None:
-            elements = slots + self.global_norm(features.pooled)[:, None]
-        return EmbeddingSets(F.normalize(elements, dim=-1), slots, tuple(maps))
+        if self.global_norm is None:
+            return EmbeddingSets(F.normalize(slots, dim=-1), slots, tuple(maps))
+        pooled = self.global_norm(features.pooled)
+        elements = F.normalize(slots + pooled[:, None], dim=-1)
+        return EmbeddingSets(elements, slots, tuple(maps), pooled=pooled)
 
     def _initial_slots(self, batch: int) -> Float[Tensor, "batch_or_one slots dim"]:
         if self.initial == "learned":

@@ -65,5 +65,6 @@ class TransformerSets(nn.Module):
             if with_attention:
                 maps.append(attention)
         slots = self.slot_norm(slots)
-        elements = slots + self.global_norm(features.pooled)[:, None]
-        return EmbeddingSets(F.normalize(elements, dim=-1), slots, tuple(maps))
+        pooled = self.global_norm(features.pooled)
+        elements = F.normalize(slots + pooled[:, None], dim=-1)
+        return EmbeddingSets(elements, slots, tuple(maps), pooled=pooled)

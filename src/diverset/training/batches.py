@@ -16,20 +16,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from diverset.model import Inputs
+from diverset.encoder import Inputs
 from diverset.training.sources import Source
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Images, their captions, and for every caption the row of its image."""
+    """Images, their captions, and for every caption the row of its image.
+
+    `image_places` and `text_places` say where they stand in the split.
+    """
 
     images: Inputs
     texts: Inputs
     owners: Int[Tensor, " texts"]
+    image_places: Int[Tensor, " images"]
+    text_places: Int[Tensor, " texts"]
 
     def to(self, device: torch.device | str) -> Batch:
-        return Batch(self.images.to(device), self.texts.to(device), self.owners.to(device))
+        return Batch(**{name: value.to(device) for name, value in vars(self).items()})
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,13 @@ class Batches(Dataset[Batch]):
         chosen = np.array_split(whole, self.world)[self.rank]
         captions = [self._drawn(self.by_image[image], chance) for image in chosen]
         owners = np.repeat(np.arange(len(chosen)), [len(some) for some in captions])
+        together = np.concatenate(captions)
         return Batch(
             self.images.batch(chosen, chance),
-            self.texts.batch(np.concatenate(captions), chance),
+            self.texts.batch(together, chance),
             torch.from_numpy(owners),
+            torch.from_numpy(chosen),
+            torch.from_numpy(together),
         )
 
     def _drawn(self, captions: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.int64]:

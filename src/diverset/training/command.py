@@ -15,6 +15,7 @@ from diverset.errors import OptionError, import_extra
 from diverset.features import BiGruFeatures
 from diverset.model import Model
 from diverset.training.bars import Bars
+from diverset.training.guides import open_guides
 from diverset.training.opening import open_split, read_split
 from diverset.training.run import read_recipe, start_run
 from diverset.training.settings import Recipe
@@ -70,7 +71,8 @@ def train(recipe: Recipe, out: Path, cache: Path, device: str = "auto", processe
                 )
                 for split in (recipe.data.train, recipe.data.val)
             ]
-        found = fit(recipe, model, splits[0], splits[1], out, fabric, bars.show)
+            guides = open_guides(recipe, splits[0].collection, cache, bars.show)
+        found = fit(recipe, model, splits[0], splits[1], out, fabric, bars.show, guides)
     if fabric.is_global_zero:
         print(
             f"{out}: best validation RSUM {found['rsum']:.1f} after epoch {found['epoch']} of "

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from diverset.encoder import Encoder, autocast
 from diverset.inputs import evaluation_mode, join_sets
-from diverset.model import Encoder, Model
+from diverset.model import Model
 from diverset.training.opening import Opened
 from diverset.training.sources import Source
 
@@ -21,6 +23,7 @@ def encode_split(
     split: Opened,
     batch_size: int = BATCH,
     progress: Callable[[int, int], None] | None = None,
+    precision: str = "float32",
 ) -> tuple[Tensor, Tensor]:
     """Image sets and text sets of a split, on the CPU, in evaluation mode."""
     total = len(split.images) + len(split.texts)
@@ -32,7 +35,7 @@ def encode_split(
         if progress is not None:
             progress(done, total)
 
-    with evaluation_mode(model):
+    with evaluation_mode(model), autocast(model.device, precision):
         images = _encode(model.image_encoder, split.images, model.device, batch_size, report)
         texts = _encode(model.text_encoder, split.texts, model.device, 4 * batch_size, report)
     return images, texts
@@ -49,6 +52,8 @@ def _encode(
     found = []
     for start in range(0, len(source), batch_size):
         places = np.arange(start, min(start + batch_size, len(source)))
-        found.append(encoder(source.batch(places).to(device)).elements.float().cpu())
+        elements = encoder(source.batch(places).to(device)).elements
+        narrow = elements.dtype in (torch.bfloat16, torch.float16)
+        found.append((F.normalize(elements.float(), dim=-1) if narrow else elements.float()).cpu())
         report(len(places))
     return join_sets(found)

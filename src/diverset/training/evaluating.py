@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from diverset.banks import load_bank, save_bank
 from diverset.data import Collection
 from diverset.errors import CheckpointError, DataError, OptionError
 from diverset.evaluation import (
+    Bank,
     Member,
     Report,
     cxc_recalls,
     eccv_scores,
+    evaluate_corrected,
     evaluate_ensemble,
     evaluate_sets,
     in_percent,
@@ -22,13 +25,16 @@ from diverset.evaluation import (
     select_elements,
     top_ranked,
 )
+from diverset.evaluation.hubness import summary
+from diverset.loading import NAMES, model_folder
 from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
 from diverset.training.encoding import encode_split
+from diverset.training.hubness import make_bank
 from diverset.training.opening import open_split
 from diverset.training.run import MODEL, RECIPE, read_recipe
-from diverset.training.settings import DataConfig
+from diverset.training.settings import DataConfig, Recipe
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,13 @@ class Asked:
     """Also ECCV Caption, CxC and COCO 5K by the package eccv_caption; COCO's test split only."""
     cxc: str = ""
     """Also CxC from this folder of annotations."""
+    precision: str = "float32"
+    """In which features and sets are computed: "float32" or "bfloat16"."""
+    hubness: int = 0
+    """Also with hubness correction, by the bank stored with the model, or else by one of this many
+    training images and captions, with a weight chosen on the validation split; 0 without."""
+    save_bank: bool = False
+    """Store the bank with the model."""
 
 
 def evaluate(
@@ -70,6 +83,10 @@ def evaluate(
     collection = encoded[0].collection
     members = [one.member for one in encoded]
     extras: dict[str, Any] = {"data": collection.name, "runs": list(runs)}
+    if asked.hubness:
+        banks = [one.bank for one in encoded if one.bank is not None]
+        corrected = evaluate_corrected(members, banks, collection.owners, asked.protocol)
+        extras["with hubness correction"] = summary(corrected, banks)
     if asked.eccv:
         if collection.caption_ids is None:
             raise DataError(f"{collection.name} has no caption ids, which ECCV Caption needs")
@@ -93,14 +110,20 @@ def evaluate(
 
 
 def open_run(name: str, device: str = "cpu") -> tuple[Model, DataConfig]:
-    """The best model of a run folder, and the data it was trained on."""
-    folder = Path(name)
+    """The best model of a run, or a model with its recipe beside it, and the data to read."""
+    data = open_recipe(name).data
+    return Model.from_pretrained(model_folder(name), device), data
+
+
+def open_recipe(name: str) -> Recipe:
+    """The recipe of a run, of a model that was exported from one, or of a shipped model."""
+    folder = Path(name) if Path(name).exists() or name not in NAMES else model_folder(name)
     if not (folder / RECIPE).exists():
         hint = "it is a model without its data" if (folder / CONFIG).exists() else "no run is there"
         raise CheckpointError(f"{folder} has no {RECIPE} ({hint}); give the folder of a run")
-    if not (folder / MODEL / CONFIG).exists():
+    if not ((folder / MODEL / CONFIG).exists() or (folder / CONFIG).exists()):
         raise CheckpointError(f"{folder} has no model yet; let it train for one epoch at least")
-    return Model.from_pretrained(folder / MODEL, device), read_recipe(folder / RECIPE).data
+    return read_recipe(folder / RECIPE)
 
 
 def default_cache() -> Path:
@@ -114,6 +137,7 @@ class _Encoded:
     member: Member
     collection: Collection
     has_sets: bool
+    bank: Bank | None
 
 
 def _encode(name: str, asked: Asked, cache: Path, device: str, bars: Bars) -> _Encoded:
@@ -130,7 +154,10 @@ def _encode(name: str, asked: Asked, cache: Path, device: str, bars: Bars) -> _E
         model=model,
     )
     images, texts = encode_split(
-        model, opened, progress=lambda done, total: bars.show("encoding", done, total)
+        model,
+        opened,
+        progress=lambda done, total: bars.show("encoding", done, total),
+        precision=asked.precision,
     )
     if asked.image_elements is not None:
         images = select_elements(images, asked.image_elements)
@@ -141,4 +168,16 @@ def _encode(name: str, asked: Asked, cache: Path, device: str, bars: Bars) -> _E
         kind = asked.similarity or "smooth_chamfer"
         options = {"alpha": asked.alpha or 16.0} if kind == "smooth_chamfer" else {}
         member = Member(images, texts, kind, options)
-    return _Encoded(member, opened.collection, model.has_sets)
+    bank = _bank(name, model, data, asked, cache, bars) if asked.hubness else None
+    return _Encoded(member, opened.collection, model.has_sets, bank)
+
+
+def _bank(name: str, model: Model, data: DataConfig, asked: Asked, cache: Path, bars: Bars) -> Bank:
+    """The bank that is stored with the model, or else a new one."""
+    folder = model_folder(name)
+    found = load_bank(folder, model.fingerprint())
+    if found is None:
+        found = make_bank(model, data, cache, asked.hubness, bars.show)
+        if asked.save_bank:
+            save_bank(folder, found, model.fingerprint())
+    return found

@@ -28,7 +28,8 @@ def gather_sets(sets: EmbeddingSets) -> EmbeddingSets:
             f.name: gather_rows(getattr(gaussian, f.name)) for f in dataclasses.fields(gaussian)
         }
         gaussian = Gaussian(**parts)
-    return EmbeddingSets(gather_rows(sets.elements), gather_rows(sets.slots), (), gaussian)
+    pooled = None if sets.pooled is None else gather_rows(sets.pooled)
+    return EmbeddingSets(gather_rows(sets.elements), gather_rows(sets.slots), (), gaussian, pooled)
 
 
 def gather_owners(owners: Tensor, images: int) -> Tensor:
@@ -38,6 +39,11 @@ def gather_owners(owners: Tensor, images: int) -> Tensor:
     counts = _counts(torch.tensor(images, device=owners.device))
     before = sum(counts[: dist.get_rank()])
     return gather_rows(owners + before)
+
+
+def gather_places(places: Tensor) -> Tensor:
+    """Places in the split of all processes' items."""
+    return gather_rows(places) if _several() else places
 
 
 def gather_rows(rows: Tensor) -> Tensor:

@@ -27,7 +27,8 @@ from diverset.training.average import Average
 from diverset.training.batches import Batch, Batches
 from diverset.training.checkpoint import latest_checkpoint, save_checkpoint
 from diverset.training.encoding import encode_split
-from diverset.training.gather import gather_owners, gather_sets
+from diverset.training.gather import gather_owners, gather_places, gather_sets
+from diverset.training.guides import Guides
 from diverset.training.memory import keep_freed_memory
 from diverset.training.objective import Objective
 from diverset.training.opening import Opened
@@ -64,10 +65,11 @@ def fit(
     folder: Path,
     fabric: Fabric,
     progress: Progress | None = None,
+    guides: Guides | None = None,
 ) -> dict[str, Any]:
     """Train, and return the best validation result; the model keeps the last weights."""
     keep_freed_memory()
-    return _Run(recipe, model, train, val, folder, fabric, progress).go()
+    return _Run(recipe, model, train, val, folder, fabric, progress, guides or Guides()).go()
 
 
 class _Run:
@@ -80,10 +82,11 @@ class _Run:
         folder: Path,
         fabric: Fabric,
         progress: Progress | None,
+        guides: Guides,
     ) -> None:
         self.recipe, self.folder, self.fabric, self.progress = recipe, folder, fabric, progress
-        self.train, self.val, self.plain = train, val, model
-        self.objective = Objective(recipe.loss).to(fabric.device)
+        self.train, self.val, self.plain, self.guides = train, val, model, guides
+        self.objective = Objective(recipe.loss, recipe.distill).to(fabric.device)
         self.at = Position()
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         named += list(self.objective.named_parameters(prefix="objective"))
@@ -154,9 +157,11 @@ class _Run:
                 self._stop_not_finite([side])
         owners = gather_owners(batch.owners, len(images.elements))
         images, texts = gather_sets(images), gather_sets(texts)
+        places = gather_places(batch.image_places), gather_places(batch.text_places)
+        hints = self.guides.of(*places)
         parts: dict[str, Tensor]
         with self.fabric.autocast():
-            parts = self.objective(self.plain, images, texts, owners, self.at.epoch)
+            parts = self.objective(self.plain, images, texts, owners, self.at.epoch, hints)
         loss = torch.stack(list(parts.values())).sum()
         if not loss.isfinite():
             self._stop_not_finite([n for n, one in parts.items() if not one.isfinite()])

@@ -1,23 +1,31 @@
 """From a recipe to the data of a split: captions, and where images and texts come from.
 
-A frozen network's features are extracted once into the cache folder, with progress; a network
-that is trained gets pictures and tokens themselves.
+A frozen network's features are extracted once into the cache folder, with progress, and so is what
+frozen blocks below trained ones give; a network that is trained otherwise gets pictures and tokens
+themselves.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from diverset.backbones import cache_pictures, cache_texts
-from diverset.building import load_pictures, load_texts
-from diverset.config import ModelConfig
+from diverset.backbones import CachedMaps, cache_pictures, cache_texts
+from diverset.building import (
+    frozen_pictures,
+    frozen_texts,
+    load_pictures,
+    load_texts,
+    trained_backbones,
+)
+from diverset.config import ModelConfig, TextConfig
 from diverset.data import (
     BottomUpRegions,
     Collection,
@@ -113,7 +121,7 @@ def open_split(
             they are loaded.
     """
     collection = read_split(data, split)
-    if architecture.image.kind == "convolution" and not architecture.image.trained_blocks:
+    if architecture.image.kind == "convolution" and architecture.image.is_cached:
         collection, images = _cached_maps(
             data, split, collection, architecture, cache, views, progress
         )
@@ -134,12 +142,12 @@ def _cached_maps(
 ) -> tuple[Collection, Source]:
     files = _pictures(collection)
     maps = cache_pictures(
-        load_pictures(architecture.image),
+        frozen_pictures(architecture.image),
         files,
         cache,
         views=views,
         augmentation=RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None,
-        progress=_named(progress, f"features of {split} pictures"),
+        progress=named(progress, f"features of {split} pictures"),
     )
     if maps.unreadable:
         log.warning(
@@ -148,10 +156,20 @@ def _cached_maps(
             split,
             a_few(sorted(maps.unreadable)),
         )
+    grid = _last_grid(architecture, maps) if architecture.image.cache_below else None
     if maps.valid.all():
-        return collection, MapSource(maps, data.drop_inputs)
+        return collection, MapSource(maps, data.drop_inputs, grid=grid)
     places = np.flatnonzero(maps.valid)
-    return collection.subset(places.tolist()), MapSource(maps, data.drop_inputs, places)
+    return collection.subset(places.tolist()), MapSource(maps, data.drop_inputs, places, grid)
+
+
+def _last_grid(architecture: ModelConfig, maps: CachedMaps) -> tuple[int, int]:
+    """Rows and columns of the last map, where cached ones are run through upper blocks first."""
+    upper = trained_backbones(replace(architecture, text=TextConfig())).pictures
+    assert upper is not None
+    with torch.no_grad():
+        rows, columns = upper.eval()(torch.zeros(1, *maps.shape)).shape[2:]
+    return rows, columns
 
 
 def _live_images(
@@ -188,14 +206,14 @@ def _texts(
         if vocabulary is None:
             raise DataError("a bi-GRU needs the vocabulary it was trained with; none was found")
         return WordSource.of(captions, vocabulary, data.drop_words)
-    if architecture.text.trained_blocks:
+    if not architecture.text.is_cached:
         network = model.text_network() if model else load_texts(architecture.text)
         return TokenSource.of(captions, network, data.drop_words)
     tokens = cache_texts(
-        load_texts(architecture.text),
+        frozen_texts(architecture.text),
         captions,
         cache,
-        progress=_named(progress, f"states of {split} captions"),
+        progress=named(progress, f"states of {split} captions"),
     )
     return StateSource(tokens, data.drop_words)
 
@@ -209,5 +227,6 @@ def _pictures(collection: Collection) -> tuple[Path, ...]:
     return collection.pictures
 
 
-def _named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+def named(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+    """Progress of one thing, for functions that do not know what they work on."""
     return None if progress is None else lambda done, total: progress(what, done, total)

@@ -84,10 +84,54 @@ class LossConfig:
     start: str = "none"
     """First epochs: "mean" of hinges (the paper with a CNN), "contrastive", or "none"."""
     start_epochs: int = 0
+    smoothing: float = 0.0
+    """InfoNCE: share of each target that is spread evenly over the batch."""
+    soft_labels: float = 0.0
+    """InfoNCE: share of each target that goes to items whose captions are alike."""
+    soft_temperature: float = 0.1
+    """Of the softmax over how alike captions are (cosines)."""
+    soft_backbone: str = "minilm"
+    """Frozen text network whose mean token states say how alike captions are."""
+    off_global: float = 0.0
+    """Weight of MaxMatch's loss that pushes elements off the global feature."""
+    off_global_margin: float = 0.0
+    """Cosine to the global feature below which an element is left alone."""
+    within_set: float = 0.0
+    """Weight of MaxMatch's loss on pairs of elements of one set."""
+    within_set_margin: float = 0.5
+    """Cosine below which a pair is left alone."""
+    alpha_start: float = 1.0
+    """Alpha of the first epoch, where it is annealed."""
+    alpha_epochs: int = 0
+    """Epochs in which alpha grows, by one factor an epoch, to that of the model; 0: constant."""
 
     def __post_init__(self) -> None:
         check_choice("loss.kind", self.kind, LOSSES)
         check_choice("loss.start", self.start, STARTS)
+        check_positive("loss.alpha_start", self.alpha_start)
+        check_positive("loss.soft_temperature", self.soft_temperature)
+        shares = self.smoothing, self.soft_labels
+        if min(shares) < 0 or sum(shares) >= 1:
+            raise OptionError(
+                f"loss.smoothing and loss.soft_labels are {shares[0]} and {shares[1]}; give shares "
+                "from 0 on that leave something for the match"
+            )
+
+
+@dataclass(frozen=True)
+class DistillConfig:
+    """What is learned from finished runs, beside the loss."""
+
+    runs: str = ""
+    """Folders of the teachers' runs, joined by commas; empty for none. Their mean similarity of a
+    batch's plain pictures and captions is what the student is trained towards."""
+    weight: float = 1.0
+    """Of the divergence between the teachers' and the student's softmax over the batch."""
+    temperature: float = 0.05
+    """Of both."""
+
+    def __post_init__(self) -> None:
+        check_positive("distill.temperature", self.temperature)
 
 
 @dataclass(frozen=True)
@@ -164,3 +208,16 @@ class Recipe:
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    distill: DistillConfig = field(default_factory=DistillConfig)
+
+    def __post_init__(self) -> None:
+        kind = self.model.similarity.kind
+        if self.loss.alpha_epochs and kind != "smooth_chamfer":
+            raise OptionError(
+                f"loss.alpha_epochs is {self.loss.alpha_epochs} and similarity.kind {kind}, which "
+                "has no alpha; leave it at 0"
+            )
+        if self.distill.runs and self.loss.kind == "soft_contrastive":
+            raise OptionError(
+                "loss.kind soft_contrastive compares samples, not sets; leave distill.runs empty"
+            )

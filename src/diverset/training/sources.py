@@ -21,7 +21,7 @@ from diverset.data.images import open_picture
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
 from diverset.data.regions import Regions
 from diverset.data.vocabulary import SPECIAL, UNK, Vocabulary
-from diverset.model import Inputs
+from diverset.encoder import Inputs
 from diverset.types import Maps, Padded
 
 Indices = Sequence[int] | np.ndarray
@@ -59,11 +59,13 @@ class MapSource:
     """Cached feature maps; in training a random view of each, some cells hidden.
 
     `places` says where each image stands in the cache, which also counts unreadable pictures.
+    `grid` is the size of the map whose cells are hidden, where it is not the cached one.
     """
 
     maps: CachedMaps
     drop: float = 0.0
     places: np.ndarray | None = None
+    grid: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.maps) if self.places is None else len(self.places)
@@ -76,7 +78,7 @@ class MapSource:
         values = self.maps.maps(where, views)
         if not self.drop:
             return Maps(values)
-        _, _, height, width = values.shape
+        height, width = self.grid or values.shape[2:]
         return Maps(values, drop_cells(len(values), height, width, chance, 1 - self.drop))
 
 

@@ -1,0 +1,65 @@
+"""Networks and recipes so small that tests can train them: a BERT of three layers, a CNN."""
+
+from pathlib import Path
+
+import pytest
+
+from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.training.settings import DataConfig, LossConfig, Recipe, TrainConfig
+
+LAYERS = {
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+LETTERS = [*"abcdefghijklmnopqrstuvwxyz", *(f"##{one}" for one in "abcdefghijklmnopqrstuvwxyz")]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "dog", "cat", "runs", *LETTERS]
+
+
+def save_bert(folder: Path) -> Path:
+    """A BERT with random weights, the same in every call of a test."""
+    transformers = pytest.importorskip("transformers", reason="needs `pip install transformers`")
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(WORDS))}
+    transformers.BertTokenizer(vocab=vocabulary).save_pretrained(folder)
+    settings = transformers.BertConfig(**LAYERS, vocab_size=len(vocabulary))
+    transformers.AutoModel.from_config(settings).save_pretrained(folder)
+    return folder
+
+
+def over_bert(folder: Path, image: ImageConfig | None = None, **text) -> ModelConfig:
+    """A small model over it; pictures are given as maps of 12 channels unless `image` is."""
+    sets = SetConfig(size=2, inner_width=8, iterations=2, dropout=0.0)
+    return ModelConfig(
+        dim=8,
+        image=image or ImageConfig(kind="convolution", input_width=12, dropout=0.0),
+        text=TextConfig(
+            kind="transformer",
+            backbone=f"transformers:{folder}",
+            input_width=16,
+            dropout=0.0,
+            **text,
+        ),
+        image_set=sets,
+        text_set=sets,
+    )
+
+
+def scenes_recipe(scenes: Path, **train) -> Recipe:
+    """The small CNN and a bi-GRU on drawn pictures of 32 pixels."""
+    sets = SetConfig(size=2, inner_width=8, iterations=2)
+    image = ImageConfig(
+        kind="convolution",
+        backbone="small_cnn",
+        backbone_size=32,
+        trained_blocks=-1,
+        input_width=256,
+    )
+    return Recipe(
+        model=ModelConfig(8, image, TextConfig(input_width=8), sets, sets),
+        data=DataConfig(root=str(scenes), file="dataset_scenes.json", images="images", min_count=1),
+        loss=LossConfig(start="contrastive", start_epochs=1),
+        train=TrainConfig(**{"epochs": 1, "batch_size": 4} | train),
+    )

@@ -1,0 +1,95 @@
+"""A trained model handed on: banks, small weights, names, evaluation from a folder."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_networks import scenes_recipe
+
+import diverset
+from diverset import Model
+from diverset.banks import BANK, load_bank
+from diverset.cli import main
+from diverset.data.scenes import ScenesOptions, write_scenes
+from diverset.errors import CheckpointError, OptionError
+from diverset.training.command import train
+from diverset.training.evaluating import Asked, evaluate
+from diverset.training.run import read_recipe
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    write_scenes(folder / "data", train=8, val=4, test=4, options=ScenesOptions(size=32))
+    train(scenes_recipe(folder / "data"), folder / "run", folder / "cache", "cpu")
+    return folder
+
+
+def test_a_bank_is_made_stored_and_used_again(trained: Path):
+    run, cache = str(trained / "run"), trained / "cache"
+    plain = evaluate([run], cache=cache)
+    report = evaluate([run], Asked(hubness=5, save_bank=True), cache=cache)
+    assert report.rsum == plain.rsum  # reported beside, not instead
+    corrected = report.extras["with hubness correction"]
+    assert corrected["rsum"] >= plain.rsum and corrected["training queries"] == [5]
+    assert "with hubness correction" in report.table() and json.loads(report.to_json())
+    model = diverset.load(run)
+    stored = load_bank(trained / "run" / "model", model.fingerprint())
+    assert stored.texts.shape == (5, 2, 8) and stored.weight in [
+        *corrected["weight, chosen on validation"]
+    ]
+    again = evaluate([run], Asked(hubness=7, split="test"), cache=cache)
+    assert again.extras["with hubness correction"]["training queries"] == [5]
+    with pytest.raises(CheckpointError, match="bank of the model .*; the model here is other"):
+        load_bank(trained / "run" / "model", "other")
+    (trained / "damaged").mkdir()
+    (trained / "damaged" / BANK).write_bytes(b"cut")
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_bank(trained / "damaged", "x")
+    both = evaluate([run, run], Asked(hubness=5), cache=cache)
+    assert both.extras["with hubness correction"]["rsum"] == corrected["rsum"]
+
+
+def test_an_exported_model_is_small_and_can_be_evaluated(trained: Path, tmp_path, capsys):
+    out = tmp_path / "model"
+    assert main(["export", str(trained / "run"), str(out)]) == 0
+    assert "float16" in capsys.readouterr().out
+    sizes = [
+        (folder / "model.safetensors").stat().st_size for folder in (out, trained / "run" / "model")
+    ]
+    assert sizes[0] < 0.6 * sizes[1]
+    recipe = read_recipe(out / "recipe.yaml")
+    assert recipe.data.root == "." and str(trained) not in (out / "recipe.yaml").read_text()
+    read, original = Model.from_pretrained(out), diverset.load(trained / "run")
+    assert read.dtype == torch.float32
+    captions = ["a dog", "a red car"]
+    torch.testing.assert_close(
+        read.encode_texts(captions), original.encode_texts(captions), atol=2e-2, rtol=0
+    )
+    asked = Asked(root=str(trained / "data"), precision="bfloat16")
+    assert evaluate([str(out)], asked, cache=trained / "cache").n_images == 4
+    given = ["evaluate", str(out), "--data", str(trained / "data"), "--hubness", "4"]
+    assert main([*given, "--cache", str(trained / "cache")]) == 0
+    assert "hubness" in capsys.readouterr().out
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path):
+    model = Model(scenes_recipe(tmp_path).model, diverset.Vocabulary.build(["a dog"], 1))
+    with torch.no_grad():
+        model.text_encoder.sets.slots[0, 0] = 1e6
+    with pytest.raises(OptionError, match="slots does not fit into torch.float16"):
+        model.save_pretrained(tmp_path / "m", dtype=torch.float16)
+
+
+def test_names_that_cannot_be_loaded(tmp_path, monkeypatch):
+    with pytest.raises(CheckpointError, match="shipped: photos"):
+        diverset.load(tmp_path / "nowhere")
+    monkeypatch.setattr("diverset.loading.SHIPPED", tmp_path)
+    with pytest.raises(CheckpointError, match="'photos' .* not part of this installation.*train"):
+        diverset.load("photos")
+    model = Model(scenes_recipe(tmp_path).model, diverset.Vocabulary.build(["a dog"], 1))
+    model.save_pretrained(tmp_path / "photos")
+    assert diverset.load("photos").fingerprint() == model.fingerprint()

