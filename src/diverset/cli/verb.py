@@ -24,6 +24,13 @@ def add_verb(
     )
 
 
+def add_library(parser: argparse.ArgumentParser) -> None:
+    """Where the library is."""
+    parser.add_argument(
+        "--library", default="", help="its folder (default: ~/.local/share/diverset/default)"
+    )
+
+
 def show_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
     """What a verb does that needs another one behind it."""
 
