@@ -81,6 +81,23 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
     add_library(status)
     status.set_defaults(run=_command("library", "status"))
 
+    serve = add_verb(
+        verbs,
+        "serve",
+        "a page and a server to search the library with",
+        "diverset serve\n  DIVERSET_TOKEN=... diverset serve --host 0.0.0.0",
+    )
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="(default: 127.0.0.1, only this machine)"
+    )
+    serve.add_argument("--port", type=int, default=8765, help="(default: 8765)")
+    serve.add_argument("--token", default="", help="needed by others than this machine; better "
+                       "given as DIVERSET_TOKEN")  # fmt: skip
+    serve.add_argument("--max-megabytes", type=float, default=20, help="of an upload (default: 20)")
+    serve.add_argument("--max-megapixels", type=float, default=50, help="(default: 50)")
+    add_library(serve)
+    serve.set_defaults(run=_command("serve", "serve"))
+
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filter", default=None, help="over width, height, bytes, folder, name, "

@@ -30,7 +30,7 @@ def weighted(cosines: Cosines, alpha: float, weights: Scores | None = None) -> S
 
     >>> cosines = np.array([[[1.0, 0.0], [0.0, 1.0]]])
     >>> weighted(cosines, 16.0).round(3), weighted(cosines, 16.0, np.array([1.0, 0.0])).round(3)
-    (array([1.]), array([0.75]))
+    (array([1.]), array([0.772]))
     """
     shares = _shares(cosines.shape[1], weights)
     there = _log_sum(alpha * cosines, axis=2) @ shares
