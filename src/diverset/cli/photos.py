@@ -55,7 +55,7 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
         verbs,
         "caption",
         "find the texts of the library nearest to a picture",
-        "diverset index captions.csv && diverset caption holiday.jpg",
+        "diverset caption holiday.jpg  (after: diverset index captions.csv)",
     )
     caption.add_argument("file", help="a picture, indexed or not")
     caption.add_argument("-n", type=int, default=5, help="how many (default: 5)")
@@ -80,6 +80,28 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
     status.add_argument("--json", action="store_true")
     add_library(status)
     status.set_defaults(run=_command("library", "status"))
+
+    watch = add_verb(
+        verbs,
+        "watch",
+        "index folders again and again, as pictures come and go",
+        "diverset watch ~/Pictures --every 30",
+    )
+    watch.add_argument("folders", nargs="*", metavar="FOLDER", help="(default: the library's)")
+    watch.add_argument("--every", type=float, default=10, help="seconds (default: 10)")
+    watch.add_argument("--model", default="", help="a run's or a model's folder")
+    add_library(watch)
+    watch.set_defaults(run=_command("library", "watch"))
+
+    export = add_verb(
+        verbs,
+        "export",
+        "write the library's sets as .npy with their metadata as .parquet",
+        "diverset export my-sets",
+    )
+    export.add_argument("out", help="a new folder: img_emb/*.npy, metadata/*.parquet")
+    add_library(export)
+    export.set_defaults(run=_command("library", "export"))
 
     serve = add_verb(
         verbs,

@@ -1,4 +1,7 @@
-"""`diverset index FOLDER` and `diverset status`; torch is imported only if something changed."""
+"""`diverset index FOLDER`, `status`, `watch` and `export`.
+
+torch is imported only where something has changed.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,28 @@ def add(given: argparse.Namespace) -> int:
             count, encoded = index_table(library, one, given.column, line)
             line.end()
             print(f"{one}: {count:,} texts, {encoded:,} encoded")
+    return 0
+
+
+def watch(given: argparse.Namespace) -> int:
+    """Keep the library up to date until interrupted."""
+    from diverset.library.watching import watch as keep
+
+    if given.every <= 0:
+        raise OptionError(f"--every is {given.every:g}; give seconds above 0")
+    with Library.prepare(given.library, given.model) as library:
+        print(f"watching every {given.every:g} s (stop with Ctrl+C)", file=sys.stderr, flush=True)
+        keep(library, given.folders, given.every, lambda said: print(said, flush=True))
+    return 0
+
+
+def export(given: argparse.Namespace) -> int:
+    """Write the sets for other programs."""
+    from diverset.library.exporting import export as write
+
+    with Library.open(given.library) as library:
+        for kind, count in write(library, given.out).items():
+            print(f"{count:,} {kind} in {given.out}")
     return 0
 
 
