@@ -20,7 +20,8 @@ def test_help_lists_the_verbs_with_examples(capsys):
     assert main([]) == 2
     text = capsys.readouterr().out
     for verb in (
-        "train", "evaluate", "demo", "reproduce", "import-reference", "encode", "index"
+        "train", "evaluate", "demo", "reproduce", "import-reference", "encode", "index", "search",
+        "similar", "caption", "explain", "status", "watch", "export", "serve",
     ):  # fmt: skip
         assert verb in text
         with pytest.raises(SystemExit) as left:

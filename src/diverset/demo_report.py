@@ -7,27 +7,17 @@ import html
 import io
 from pathlib import Path
 
-import numpy as np
-import torch
 from PIL import Image
 from torch import Tensor
 
 from diverset.data.images import open_picture
 from diverset.model import Model
+from diverset.overlays import COLOURS, overlay, slot_maps
 from diverset.training.encoding import encode_split
 from diverset.training.opening import Opened
 
 QUERIES, HITS, PICTURES = 6, 5, 4
 SIDE = 160
-COLOURS = (
-    (0, 114, 178),
-    (213, 94, 0),
-    (0, 158, 115),
-    (204, 121, 167),
-    (240, 228, 66),
-    (86, 180, 233),
-)
-"""Okabe and Ito's, which colour-blind people can tell apart."""
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;
 color:#222;background:#fff}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}
@@ -81,20 +71,15 @@ def _query(caption: int, scores: Tensor, split: Opened) -> str:
 
 
 def _slots(model: Model, split: Opened, image: int, images: Tensor, texts: Tensor) -> str:
-    with torch.no_grad():
-        found = model.eval().image_encoder(
-            split.images.batch([image]).to(model.device), with_attention=True
-        )
-    shares = found.attention[-1][0].mean(dim=0).cpu()  # (slots, cells), mean over heads
-    side = int(shares.shape[1] ** 0.5)
+    shares = slot_maps(model, split.images.batch([image]))[0]
     picture = _picture(split, image)
     figures = [_figure(picture, "the picture")]
     for slot, share in enumerate(shares):
         nearest = (images[image, slot] @ texts.transpose(1, 2)).amax(dim=1).argmax()
         said = split.collection.captions[int(nearest)]
-        overlay = _overlay(picture, share.view(side, side), COLOURS[slot % len(COLOURS)])
+        drawn = overlay(picture, share, COLOURS[slot % len(COLOURS)])
         own = int(split.collection.owners[int(nearest)]) == image
-        figures.append(_figure(overlay, f"slot {slot + 1}: {said}", "right" if own else ""))
+        figures.append(_figure(drawn, f"slot {slot + 1}: {said}", "right" if own else ""))
     return f"<div class=row>{''.join(figures)}</div>"
 
 
@@ -102,18 +87,6 @@ def _picture(split: Opened, image: int) -> Image.Image:
     assert split.collection.pictures is not None
     picture = open_picture(split.collection.pictures[image])
     return picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
-
-
-def _overlay(picture: Image.Image, share: Tensor, colour: tuple[int, int, int]) -> Image.Image:
-    """Grey where a slot took nothing, its colour where it took much."""
-    low, high = float(share.min()), float(share.max())
-    scaled = ((share - low) / max(high - low, 1e-6) * 255).numpy().astype(np.uint8)
-    weight = Image.fromarray(scaled).resize(picture.size, Image.Resampling.BICUBIC)
-    dim = Image.blend(
-        picture.convert("L").convert("RGB"), Image.new("RGB", picture.size, "white"), 0.5
-    )
-    tinted = Image.blend(picture, Image.new("RGB", picture.size, colour), 0.25)
-    return Image.composite(tinted, dim, weight)
 
 
 def _figure(picture: Image.Image, text: str, kind: str = "") -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).parent / "weights"
 CONFIG = "config.json"
 RUN_MODEL = "model"  # where a run keeps its best model
+DEFAULT = "photos"
 NAMES = {"photos": "photographs and English captions, trained on Flickr8k"}
 
 

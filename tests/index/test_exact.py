@@ -206,3 +206,28 @@ def test_settings_are_kept(tmp_path):
             )[0],
             abs=1e-6,
         )
+
+
+def test_any_rule_over_cosines_ranks_everything(tmp_path):
+    with make_index(tmp_path, 90, metadata=[{"n": n} for n in range(90)]) as index:
+        index.delete(["id7"])
+        query = make_sets(1, seed=3)[0]
+        hits = index.search_by(query, lambda cosines: cosines.max(axis=(1, 2)), k=5)
+        best = (np.einsum("qd,nsd->nqs", query, make_sets(90))).max(axis=(1, 2))
+        best[7] = -1
+        assert [hit.id for hit in hits] == [f"id{n}" for n in np.argsort(-best)[:5]]
+        assert hits[0].score == pytest.approx(best.max(), abs=1e-6)
+        few = index.search_by(query, lambda cosines: cosines.max(axis=(1, 2)), 5, "n < 2")
+        assert {hit.id for hit in few} == {"id0", "id1"}
+        assert index.search_by(query, lambda c: c[:, 0, 0], where="n > 1000") == []
+
+
+def test_items_can_be_taken_out_again(tmp_path):
+    with make_index(tmp_path, 30, metadata=[{"n": n} for n in range(30)]) as index:
+        found = index.get(["id4", "nobody", "id2"])
+        assert found.ids == ["id4", "id2"] and found.metadata == [{"n": 4}, {"n": 2}]
+        np.testing.assert_array_equal(found.sets, make_sets(30)[[4, 2]])
+        index.delete([f"id{n}" for n in range(10, 30)])
+        some = index.sample(100)
+        assert sorted(some[:, 0, 0]) == sorted(make_sets(30)[:10, 0, 0])
+        assert index.sample(3).shape == (3, 3, 16)

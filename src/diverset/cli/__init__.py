@@ -9,14 +9,14 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from diverset.cli import indexing, reproducing, training
+from diverset.cli import indexing, photos, reproducing, training
 from diverset.errors import DiversetError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb; a mistake of the user's ends with a message and status 2."""
     parser = _parser()
-    given, rest = parser.parse_known_args(arguments)
+    given, rest = parser.parse_known_args(indexing.with_command(arguments))
     if rest and not getattr(given, "takes_overrides", False):
         given.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     given.overrides = rest
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and leave")
     parser.set_defaults(run=_version_or_help(parser), verb="", parser=parser)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
-    for group in (training, reproducing, indexing):
+    for group in (photos, indexing, training, reproducing):
         group.add_verbs(verbs)
     return parser
 

@@ -1,5 +1,6 @@
 """The verbs of stored sets: encode, and index with its commands.
 
+`diverset index FOLDER` is short for `diverset index add FOLDER`, which fills the library.
 copy and add-shards take any store: a folder, qdrant://host:6333/collection,
 qdrant:folder#collection or postgresql://user@host/database?table=name. The others look after the
 embedded index, a folder; engines have tools of their own.
@@ -8,18 +9,34 @@ embedded index, a folder; engines have tools of their own.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import Verbs, add_verb, need, show_help
+from diverset.cli.verb import Verbs, add_library, add_verb, need, show_help
 
 if TYPE_CHECKING:
     from diverset.index.embedded import SetIndex
 
 
+COMMANDS = ("add", "info", "verify", "compact", "tune", "copy", "add-shards")
+
+
 def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    _add_encode(verbs)
     _add_index(verbs)
+    _add_encode(verbs)
+
+
+def with_command(arguments: Sequence[str] | None) -> list[str]:
+    """Arguments in which `index FOLDER` has its command, add.
+
+    >>> with_command(["index", "photos"]), with_command(["index", "info", "x"])
+    (['index', 'add', 'photos'], ['index', 'info', 'x'])
+    """
+    found = list(sys.argv[1:] if arguments is None else arguments)
+    if found[:1] == ["index"] and len(found) > 1 and found[1] not in (*COMMANDS, "-h", "--help"):
+        found.insert(1, "add")
+    return found
 
 
 def _add_encode(verbs: Verbs[argparse.ArgumentParser]) -> None:
@@ -65,14 +82,33 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     index = add_verb(
         verbs,
         "index",
-        "look after an index: check it, keep it fast, add shards, copy it to another engine",
-        "diverset index info photos.index\n"
+        "index folders of pictures and tables of texts, or look after an index",
+        "diverset index ~/Pictures\n"
+        "  diverset index captions.csv\n"
+        "  diverset index info photos.index\n"
         "  diverset index tune photos.index --queries texts.npy\n"
         "  diverset index copy photos.index qdrant://localhost:6333/photos\n"
         "  diverset index add-shards 'postgresql://me@db/photos?table=photos' shards/photos",
     )
     commands = index.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     index.set_defaults(run=show_help(index))
+    add = add_verb(
+        commands,
+        "add",
+        "bring the library up to date with folders of pictures and tables of texts",
+        "diverset index ~/Pictures ~/scans\n"
+        "  diverset index --all\n"
+        "  diverset index captions.csv --column text",
+    )
+    add.add_argument("sources", nargs="*", metavar="FOLDER_OR_TABLE")
+    add.add_argument("--all", action="store_true", help="everything the library has already")
+    add.add_argument("--model", default="", help="a run's or a model's folder (default: photos)")
+    add.add_argument("--rebuild", action="store_true", help="drop what another model has encoded")
+    add.add_argument("--column", default="", help="of a table's texts (default: caption or text)")
+    add.add_argument("--workers", type=int, default=2, help="threads that read (default: 2)")
+    add.add_argument("--batch", type=int, default=32, help="pictures at once (default: 32)")
+    add_library(add)
+    add.set_defaults(run=_add)
     for name, does, run in (
         ("info", "what an embedded index holds, and how large it is", _info),
         ("verify", "check an embedded index: file, sets, bounds; status 1: not well", _verify),
@@ -108,6 +144,12 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     shards.add_argument("folder", help="folder of the shards")
     _add_share(shards)
     shards.set_defaults(run=_engines_command("add_shards"))
+
+
+def _add(given: argparse.Namespace) -> int:
+    from diverset.library.command import add
+
+    return add(given)
 
 
 def _add_share(parser: argparse.ArgumentParser) -> None:

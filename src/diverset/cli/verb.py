@@ -26,6 +26,13 @@ def add_verb(
     return parser
 
 
+def add_library(parser: argparse.ArgumentParser) -> None:
+    """Where the library is."""
+    parser.add_argument(
+        "--library", default="", help="its folder (default: ~/.local/share/diverset/default)"
+    )
+
+
 def show_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
     """What a verb does that needs another one behind it."""
 

@@ -7,6 +7,7 @@ normalising are in `preprocess`. Pillow comes with the extra `data`.
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def open_picture(path: str | Path, at_least: int | None = None) -> Image:
+def open_picture(path: str | Path, at_least: int | None = None, data: bytes | None = None) -> Image:
     """Read a picture: first frame, upright, RGB, transparency over white.
 
     Args:
         path: a file of any format that Pillow reads.
         at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
             both sides stay this long; several times faster for photographs of many megapixels.
+        data: the file's content, where it is already read; the path then only names it.
 
     Raises:
         DataError: the file is missing, not a picture, cut off, or too large to be decoded safely
@@ -32,7 +34,7 @@ def open_picture(path: str | Path, at_least: int | None = None) -> Image:
     """
     pillow = import_extra("PIL.Image", "data")
     try:
-        with pillow.open(path) as stored:
+        with pillow.open(path if data is None else io.BytesIO(data)) as stored:
             _refuse_bomb(path, stored, pillow.MAX_IMAGE_PIXELS)
             if at_least is not None:
                 stored.draft(None, (at_least, at_least))

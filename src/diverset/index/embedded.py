@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch.nn.utils.rnn import pad_sequence
 
 from diverset.errors import IndexFileError, OptionError
@@ -23,7 +25,7 @@ from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
 from diverset.index.codes import Codes, encode_query
 from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
-from diverset.index.ranking import ranked
+from diverset.index.ranking import Rule, ranked, ranked_by
 from diverset.index.scan import PORTION, Positions, Scan
 from diverset.index.segments import Segment, read
 from diverset.index.truth import FILE, Outdated, Truth, reporting
@@ -128,6 +130,46 @@ class SetIndex:
                 with suppress(OSError, IndexFileError):  # a reader's folder may be read-only
                     upkeep.mend(self._truth, view.broken)
             return hits
+
+    def search_by(
+        self,
+        query: Float[np.ndarray, "query_slots dim"],
+        rule: Rule,
+        k: int = 10,
+        where: str | None = None,
+    ) -> list[Hit]:
+        """The k best by any function of the cosines of elements, read from every set there is.
+
+        Args:
+            query: elements of unit length, of one set or of several.
+            rule: from cosines to scores, larger is better.
+            k: how many to find.
+            where: a filter over metadata.
+        """
+        query, k = check_queries(self.settings, np.asarray(query)[None])[0], check_k(k)
+        with self._guard(), self._truth.reading():
+            scan = self.view().scan
+            if where is None:
+                chosen = np.setdiff1d(np.arange(len(scan)), scan.removed.numpy())
+            else:
+                chosen = scan.positions(self._truth.rows(where))
+            return ranked_by(self._truth, scan, query, torch.from_numpy(chosen), rule, k)
+
+    def get(self, ids: Sequence[str]) -> Records:
+        """Those of some items that are there, in the order asked for."""
+        with self._guard(), self._truth.reading():
+            return self._truth.get(wanted_ids(ids))
+
+    def sample(self, count: int, seed: int = 0) -> Sets:
+        """The sets of some items, at random but the same ones until something changes."""
+        with self._guard(), self._truth.reading():
+            scan = self.view().scan
+            there = np.setdiff1d(np.arange(len(scan)), scan.removed.numpy())
+            if not len(there):
+                return np.zeros((0, self.settings.slots, self.settings.dim), dtype=np.float32)
+            chance = np.random.default_rng(seed)
+            chosen = chance.permutation(there)[:count]
+            return scan.sets_at(torch.from_numpy(chosen)).numpy()
 
     def count(self, where: str | None = None) -> int:
         """How many items there are, or pass a filter."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from diverset.index.base import Hit, Sets
@@ -15,6 +15,8 @@ from diverset.index.scoring import best
 from diverset.index.truth import Truth
 
 AT_ONCE = 64 * 2**20  # bytes of sets that are scored together
+Rule = Callable[[Float[np.ndarray, "items query_slots slots"]], Float[np.ndarray, " items"]]
+"""From the cosines of elements to scores, larger is better."""
 
 
 def ranked(
@@ -49,3 +51,33 @@ def _ranked(
             for row, score, weight, cosine in zip(*one, strict=True)
             if score > -np.inf
         ]
+
+
+def ranked_by(
+    truth: Truth,
+    scan: Scan,
+    query: Float[np.ndarray, "query_slots dim"],
+    chosen: Int64[Tensor, " items"],
+    rule: Rule,
+    k: int,
+) -> list[Hit]:
+    """The k best of some items by a rule."""
+    at_once = AT_ONCE // (4 * truth.settings.slots * truth.settings.dim)
+    rows, scores, cosines = [], [], []
+    for start in range(0, len(chosen), at_once):
+        some = chosen[start : start + at_once]
+        found = np.einsum("qd,nsd->nqs", query, scan.sets_at(some).numpy(), optimize=True)
+        each = np.asarray(rule(found), dtype=np.float64)
+        best = np.argsort(-each, kind="stable")[:k]
+        rows.append(scan.rows[some.numpy()[best]])
+        scores.append(each[best])
+        cosines.append(found[best])
+    if not rows:
+        return []
+    order = np.argsort(-np.concatenate(scores), kind="stable")[:k]
+    kept, pairs = np.concatenate(rows)[order].tolist(), np.concatenate(cosines)[order]
+    names, weights = truth.names(kept), contributions_of(pairs, truth.settings.alpha)
+    return [
+        Hit(names[row][0], float(np.concatenate(scores)[at]), names[row][1], weight, pair)
+        for row, at, weight, pair in zip(kept, order, weights, pairs, strict=True)
+    ]

@@ -249,6 +249,18 @@ class Truth:
                 found[row] = (one, json.loads(text) if text != "{}" else {})
         return found
 
+    def get(self, ids: Sequence[str]) -> Records:
+        """Those of some items that are there, in the order asked for."""
+        found = [
+            (one, *row)
+            for one in ids
+            for row in self._select(
+                "SELECT row, metadata, data FROM items JOIN sets USING (row) WHERE id = ?", [one]
+            )
+        ]
+        sets = self._decode([one[1] for one in found], [one[3] for one in found])
+        return Records([one[0] for one in found], sets, [json.loads(one[2]) for one in found])
+
     def walk(self, size: int) -> Iterator[Records]:
         if size < 1:
             raise OptionError(f"size is {size}; give at least 1")

@@ -1,0 +1,175 @@
+"""What a library knows of files: which folders are in it, each file's size, time, hash and fate.
+
+One SQLite file beside the indexes. A file is `pending` from before its set is stored until after,
+so that a kill at any moment leaves nothing in an index that is not known here. It knows neither
+sets nor pictures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diverset.errors import IndexFileError
+from diverset.library.walking import Found
+
+FILE = "files.sqlite"
+FORMAT = 1
+INDEXED, SKIPPED, PENDING = "indexed", "skipped", "pending"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS roots (path TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    digest TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS by_digest ON files (digest);
+CREATE TABLE IF NOT EXISTS tables (
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    items INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that was looked at: `indexed`, `skipped` for a reason, or `pending`."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    digest: str = ""
+    status: str = INDEXED
+    reason: str = ""
+
+    def is_as(self, found: Found) -> bool:
+        """Whether nothing speaks for a change since then."""
+        same = (self.size, self.mtime_ns) == (found.size, found.mtime_ns)
+        return same and self.status != PENDING
+
+
+class Catalog:
+    """The file; made where it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.RLock()
+        writable = os.access(folder, os.W_OK)
+        with self._reporting():
+            name = (folder / FILE).resolve().as_uri() + ("" if writable else "?mode=ro")
+            self._connection = sqlite3.connect(
+                name, uri=True, timeout=60, isolation_level=None, check_same_thread=False
+            )
+            if writable:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.executescript(SCHEMA)
+        if self.about.setdefault("format", FORMAT) != FORMAT:
+            raise IndexFileError(
+                f"{folder} has format {self.about['format']}, this diverset reads {FORMAT}; "
+                "install the version that wrote it, or newer"
+            )
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Model and format, as they were written by `begin`."""
+        return {key: json.loads(value) for key, value in self._all("SELECT * FROM about")}
+
+    def begin(self, about: dict[str, Any]) -> None:
+        """Start anew for a model: no file is known any more, the folders are."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM files")
+            connection.execute("DELETE FROM tables")
+            for key, value in {"format": FORMAT, **about}.items():
+                connection.execute("REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
+
+    def note(self, key: str, value: Any) -> None:
+        """Write one more thing down, such as how far indexing is."""
+        with self._writing() as connection:
+            connection.execute("REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
+
+    @property
+    def roots(self) -> list[Path]:
+        return [Path(path) for (path,) in self._all("SELECT path FROM roots ORDER BY path")]
+
+    def add_root(self, root: Path) -> None:
+        with self._writing() as connection:
+            connection.execute("INSERT OR IGNORE INTO roots VALUES (?)", (str(root),))
+
+    def files(self, status: str = "") -> Iterator[File]:
+        """All files, or those of one status, by path."""
+        which, values = ("WHERE status = ?", [status]) if status else ("", [])
+        for row in self._all(f"SELECT * FROM files {which} ORDER BY path", values):
+            yield File(*row)
+
+    def file(self, path: str) -> File | None:
+        found = self._all("SELECT * FROM files WHERE path = ?", [path])
+        return File(*found[0]) if found else None
+
+    def with_digest(self, digest: str) -> str | None:
+        """The path of an indexed file with this content."""
+        found = self._all(
+            "SELECT path FROM files WHERE digest = ? AND status = ? LIMIT 1", [digest, INDEXED]
+        )
+        return str(found[0][0]) if found else None
+
+    def put(self, files: Iterable[File]) -> None:
+        """Write files down, replacing what was known of them."""
+        rows = [(f.path, f.size, f.mtime_ns, f.digest, f.status, f.reason) for f in files]
+        with self._writing() as connection:
+            connection.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        with self._writing() as connection:
+            connection.executemany("DELETE FROM files WHERE path = ?", [(one,) for one in paths])
+
+    def count(self, status: str) -> int:
+        return int(self._all("SELECT count(*) FROM files WHERE status = ?", [status])[0][0])
+
+    def tables(self) -> dict[str, tuple[int, int, int]]:
+        """Tables of texts: size, time, and how many texts of each are indexed."""
+        return {path: (s, m, n) for path, s, m, n in self._all("SELECT * FROM tables")}
+
+    def put_table(self, path: str, size: int, mtime_ns: int, items: int) -> None:
+        with self._writing() as connection:
+            connection.execute(
+                "REPLACE INTO tables VALUES (?, ?, ?, ?)", (path, size, mtime_ns, items)
+            )
+
+    def working(self) -> dict[str, Any] | None:
+        """How far indexing is, while some process is at it."""
+        job = self.about.get("job")
+        return job if job and time.time() - job["at"] < 60 and not job["ended"] else None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _all(self, statement: str, values: list[Any] | None = None) -> list[Any]:
+        with self._lock, self._reporting():
+            return self._connection.execute(statement, values or []).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._reporting():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            raise IndexFileError(
+                f"{self.folder / FILE}: {error}; check the free space and the permissions"
+            ) from error

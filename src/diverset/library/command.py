@@ -1,0 +1,111 @@
+"""`diverset index FOLDER`, `status`, `watch` and `export`.
+
+torch is imported only where something has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from diverset.errors import DataError, OptionError
+from diverset.library.catalog import INDEXED, SKIPPED
+from diverset.library.indexing import Outcome, index_folders
+from diverset.library.library import Library
+from diverset.library.progress import Line
+
+TABLES = (".csv", ".tsv", ".parquet")
+NAMED = 10  # skipped files that are named at the end
+
+
+def add(given: argparse.Namespace) -> int:
+    """Index what is given, or everything again."""
+    if bool(given.sources) == given.all:
+        raise OptionError("give folders and tables to index, or --all for those of the library")
+    if given.workers < 1 or given.batch < 1:
+        raise OptionError("--workers and --batch are numbers from 1 on")
+    tables = [one for one in given.sources if Path(one).suffix.lower() in TABLES]
+    folders = [one for one in given.sources if one not in tables]
+    for one in folders:
+        if not Path(one).is_dir():
+            raise DataError(f"there is no folder {one}; give a folder, or a {', '.join(TABLES)}")
+    line = Line()
+    with Library.prepare(given.library, given.model, given.rebuild) as library, library.working():
+        if given.all:
+            tables = list(library.catalog.tables())
+        if folders or given.all:
+            outcome = index_folders(library, folders, line, given.workers, given.batch)
+            line.end()
+            _say(outcome)
+        for one in tables:
+            from diverset.library.tables import index_table
+
+            count, encoded = index_table(library, one, given.column, line)
+            line.end()
+            print(f"{one}: {count:,} texts, {encoded:,} encoded")
+    return 0
+
+
+def watch(given: argparse.Namespace) -> int:
+    """Keep the library up to date until interrupted."""
+    from diverset.library.watching import watch as keep
+
+    if given.every <= 0:
+        raise OptionError(f"--every is {given.every:g}; give seconds above 0")
+    with Library.prepare(given.library, given.model) as library:
+        print(f"watching every {given.every:g} s (stop with Ctrl+C)", file=sys.stderr, flush=True)
+        keep(library, given.folders, given.every, lambda said: print(said, flush=True))
+    return 0
+
+
+def export(given: argparse.Namespace) -> int:
+    """Write the sets for other programs."""
+    from diverset.library.exporting import export as write
+
+    with Library.open(given.library) as library:
+        for kind, count in write(library, given.out).items():
+            print(f"{count:,} {kind} in {given.out}")
+    return 0
+
+
+def _say(outcome: Outcome) -> None:
+    print(outcome)
+    for path, reason in list(outcome.skipped.items())[:NAMED]:
+        print(f"skipped {path}: {reason}", file=sys.stderr)
+    if len(outcome.skipped) > NAMED:
+        left = len(outcome.skipped) - NAMED
+        print(f"and {left:,} more: diverset status --skipped lists them", file=sys.stderr)
+
+
+def status(given: argparse.Namespace) -> int:
+    """What the library holds."""
+    with Library.open(given.library) as library:
+        catalog = library.catalog
+        skipped = {one.path: one.reason for one in catalog.files(SKIPPED)}
+        tables = {path: items for path, (_, _, items) in catalog.tables().items()}
+        found = {
+            "library": str(library.folder),
+            "model": library.about["model"],
+            "folders": [str(root) for root in catalog.roots],
+            "pictures": catalog.count(INDEXED),
+            "tables": tables,
+            "skipped": skipped if given.skipped else len(skipped),
+            "indexing": catalog.working(),
+        }
+    if given.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    print(f"library   {found['library']}\nmodel     {found['model']}")
+    for root in found["folders"]:
+        print(f"folder    {root}{'' if Path(root).is_dir() else '  (not there now)'}")
+    print(f"pictures  {found['pictures']:,}")
+    for path, items in tables.items():
+        print(f"texts     {items:,} of {path}")
+    print(f"skipped   {len(skipped):,}" + ("" if given.skipped or not skipped else ", --skipped"))
+    for path, reason in skipped.items() if given.skipped else ():
+        print(f"  {path}: {reason}")
+    if job := found["indexing"]:
+        print(f"indexing  {job['done']:,} of {job['total']:,}, {job['rate']:.1f}/s")
+    return 0

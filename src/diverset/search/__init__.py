@@ -1,0 +1,1 @@
+"""From a question to hits with reasons, over the library's indexes."""

@@ -1,0 +1,76 @@
+"""A picture of why something matched: what each element looked at, and how much of the match it is.
+
+Elements are numbered from 1 as people see them; `diverset similar FILE --part N` takes the number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from diverset.data.images import open_picture
+from diverset.index.explain import explain
+from diverset.overlays import COLOURS, overlay, shown, slot_maps
+from diverset.search.searcher import Searcher
+
+SIDE, FOOT, GAP = 280, 44, 8
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a picture matches words.
+
+    Attributes:
+        picture: the drawing.
+        score: the similarity of both sets.
+        shares: of each element of the picture in the match; they sum to one.
+        best: its largest cosine with an element of the words.
+    """
+
+    picture: Image.Image
+    score: float
+    shares: Float[np.ndarray, " slots"]
+    best: Float[np.ndarray, " slots"]
+
+
+def picture_maps(searcher: Searcher, path: str | Path) -> Float[Tensor, "slots rows columns"]:
+    """What each element of a picture looked at."""
+    encoder = searcher.library.encoder
+    maps: Tensor = slot_maps(encoder.model, encoder.inputs([encoder.open(path)]))[0]
+    return maps
+
+
+def draw_explanation(searcher: Searcher, words: str, path: str | Path) -> Explained:
+    """The picture, and beside it one overlay for each element."""
+    query, stored = searcher.of_words([words])[0], searcher.of_picture(path)
+    found = explain(query, stored[None], searcher.library.about["alpha"])
+    shares, best = found.contributions[0].sum(axis=0), found.cosines[0].max(axis=0)
+    picture = shown(searcher.library.encoder.preprocess, open_picture(path), SIDE)
+    tiles = [(picture, words, "black")]
+    for at, share in enumerate(picture_maps(searcher, path)):
+        colour = COLOURS[at % len(COLOURS)]
+        text = f"element {at + 1}: {shares[at]:.0%} of the match"
+        tiles.append((overlay(picture, share, colour), text, f"rgb{colour}"))
+    return Explained(_row(tiles), float(found.scores[0]), shares, best)
+
+
+def _row(tiles: list[tuple[Image.Image, str, str]]) -> Image.Image:
+    width, height = tiles[0][0].size
+    sheet = Image.new("RGB", (len(tiles) * (width + GAP) + GAP, height + FOOT), "white")
+    pen = ImageDraw.Draw(sheet)
+    for at, (tile, text, colour) in enumerate(tiles):
+        left = GAP + at * (width + GAP)
+        sheet.paste(tile, (left, GAP))
+        pen.text((left, height + GAP + 6), _cut(pen, text, width), fill=colour)
+    return sheet
+
+
+def _cut(pen: ImageDraw.ImageDraw, text: str, width: int) -> str:
+    while len(text) > 1 and pen.textlength(text) > width:
+        text = text[:-2] + "…"
+    return text

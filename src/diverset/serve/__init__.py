@@ -1,0 +1,1 @@
+"""The search as a server with a page: `diverset serve`. Needs the extra `serve`."""

@@ -1,0 +1,86 @@
+"""What goes over the wire."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MOST = 200  # hits of one answer
+Words = Annotated[str, Field(max_length=2000)]
+Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
+
+
+class Question(BaseModel):
+    """Words, and how they count."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    words: Words = ""
+    also: Annotated[list[Words], Field(max_length=8)] = []
+    without: Annotated[list[Words], Field(max_length=8)] = []
+    filter: Annotated[str, Field(max_length=2000)] | None = None
+    k: Annotated[int, Field(ge=1, le=MOST)] = 40
+    coverage: bool = False
+    weights: Annotated[list[Weight], Field(max_length=64)] = []
+    balance: Annotated[float, Field(ge=0, le=1)] = 0.5
+    like: Annotated[str, Field(max_length=1000)] = ""
+    """Id of an indexed picture that the hits should be like, too."""
+    groups: bool = False
+
+
+class Item(BaseModel):
+    """One hit; elements are counted from 1."""
+
+    id: str
+    score: float
+    probability: float | None
+    element: int
+    elements: list[float]
+    metadata: dict[str, Any]
+
+
+class Found(BaseModel):
+    """An answer; `matches_well` is false where not even the best hit is likely right."""
+
+    matches_well: bool
+    cutoff: float
+    milliseconds: float
+    groups: list[list[Item]]
+
+
+class Element(BaseModel):
+    """One element of a picture in a match."""
+
+    element: int
+    share: float
+    cosine: float
+
+
+class Explanation(BaseModel):
+    score: float
+    elements: list[Element]
+
+
+class Listed(BaseModel):
+    total: int
+    ids: list[str]
+
+
+class Job(BaseModel):
+    done: int
+    total: int
+    rate: float
+
+
+class Status(BaseModel):
+    pictures: int
+    texts: int
+    skipped: int
+    folders: list[str]
+    model: str
+    indexing: Job | None
+
+
+class Said(BaseModel):
+    detail: Any

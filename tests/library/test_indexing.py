@@ -1,0 +1,220 @@
+"""Bringing a library up to date: what is read, encoded, moved and forgotten."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from library.making import make_model, make_picture, make_pictures
+from PIL import Image
+
+from diverset.errors import DataError, IndexFileError, OptionError
+from diverset.library.catalog import INDEXED
+from diverset.library.indexing import index_folders
+from diverset.library.library import Library
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return make_pictures(tmp_path / "photos", 6)
+
+
+@pytest.fixture
+def library(tmp_path):
+    with Library.prepare(tmp_path / "library", make_model(tmp_path / "model")) as opened:
+        yield opened
+
+
+def sets_of(library):
+    return {
+        one: stored
+        for part in library.pictures.walk(100)
+        for one, stored in zip(part.ids, part.sets, strict=True)
+    }
+
+
+def again(library):
+    """The same library as another process would open it."""
+    return Library.prepare(library.folder)
+
+
+def test_a_second_run_encodes_nothing_and_needs_no_model(library, photos):
+    first = index_folders(library, [photos])
+    assert (first.total, first.encoded, library.pictures.count()) == (6, 6, 6)
+    with again(library) as later:
+        second = index_folders(later, [photos])
+        assert (second.encoded, second.unchanged) == (0, 6)
+        assert "encoder" not in vars(later) and "model" not in vars(later)
+    [hit, *_] = library.pictures.search(sets_of(library)[str(photos / "3.png")][None], k=1)[0]
+    assert hit.id == str(photos / "3.png")
+    assert hit.metadata["width"] == 40 and hit.metadata["name"] == "3.png"
+    assert hit.metadata["folder"] == str(photos) and hit.metadata["bytes"] > 0
+
+
+def test_changes_moves_copies_and_deletions(library, photos):
+    index_folders(library, [photos])
+    before = sets_of(library)
+    (photos / "new").mkdir()
+    (photos / "0.png").rename(photos / "new" / "renamed.png")
+    (photos / "1.png").unlink()
+    make_picture(photos / "2.png", seed=77)
+    os.utime(photos / "3.png", (1, 1))
+    (photos / "copy.png").write_bytes((photos / "4.png").read_bytes())
+    found = index_folders(library, [photos])
+    assert (found.encoded, found.reused, found.forgotten) == (1, 3, 2)
+    after = sets_of(library)
+    assert set(after) == {str(path) for path in photos.rglob("*.png")}
+    same = ((photos / "new" / "renamed.png", "0"), (photos / "copy.png", "4"))
+    for path, number in same:
+        np.testing.assert_array_equal(after[str(path)], before[str(photos / f"{number}.png")])
+    assert not np.array_equal(after[str(photos / "2.png")], before[str(photos / "2.png")])
+    renamed = library.pictures.get([str(photos / "new" / "renamed.png")]).metadata[0]
+    assert renamed["name"] == "renamed.png" and renamed["width"] == 40
+    assert index_folders(library).unchanged == 6  # all folders that it knows
+
+
+def test_two_files_that_change_names(library, photos):
+    make_picture(photos / "0.png", seed=0, size=(50, 50))  # another size in bytes
+    index_folders(library, [photos])
+    before = sets_of(library)
+    for old, new in (("0", "x"), ("1", "0"), ("x", "1")):
+        (photos / f"{old}.png").rename(photos / f"{new}.png")
+    index_folders(library, [photos])
+    after = sets_of(library)
+    for old, new in (("0", "1"), ("1", "0")):
+        one, other = before[str(photos / f"{old}.png")], after[str(photos / f"{new}.png")]
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_bad_files_are_skipped_named_and_tried_again_when_they_change(library, photos, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10_000)
+    make_picture(photos / "bomb.png", 1, size=(200, 200))
+    (photos / "broken.jpg").write_bytes(b"no picture")
+    (photos / "cut.png").write_bytes((photos / "5.png").read_bytes()[:60])
+    (photos / "empty.webp").write_bytes(b"")
+    (photos / "notes.txt").write_text("not looked at")
+    odd = os.fsencode(photos) + b"/odd\xff.png"
+    with open(odd, "wb") as file:
+        file.write((photos / "5.png").read_bytes())
+    found = index_folders(library, [photos])
+    names = {os.path.basename(path).encode("utf-8", "replace") for path in found.skipped}
+    assert names == {b"bomb.png", b"broken.jpg", b"cut.png", b"empty.webp", b"odd?.png"}
+    assert "too large" in found.skipped[str(photos / "bomb.png")]
+    assert library.pictures.count() == 6
+    assert index_folders(library, [photos]).encoded == 0
+    make_picture(photos / "broken.jpg", 9)
+    assert index_folders(library, [photos]).encoded == 1
+    (photos / "broken.jpg").write_bytes(b"broken again")
+    index_folders(library, [photos])
+    assert str(photos / "broken.jpg") not in sets_of(library)
+
+
+def test_hidden_folders_loops_and_the_library_itself(tmp_path):
+    photos = make_pictures(tmp_path / "photos", 2)
+    make_picture(photos / ".hidden" / "a.png", 3)
+    make_picture(photos / "deep" / "b.png", 4)
+    (photos / "deep" / "loop").symlink_to(photos)
+    (photos / "dangling.png").symlink_to(photos / "nowhere.png")
+    outside = make_picture(tmp_path / "outside" / "c.png", 5).parent
+    (photos / "link").symlink_to(outside)
+    model = make_model(tmp_path / "model")
+    with Library.prepare(photos / "library", model) as library:
+        make_picture(library.folder / "sheet.png", 6)
+        found = index_folders(library, [photos])
+        names = {os.path.relpath(path, photos) for path in sets_of(library)}
+    assert names == {"0.png", "1.png", "deep/b.png", "link/c.png"}
+    assert found.skipped == {}
+
+
+def test_nothing_is_written_into_the_folders(library, photos):
+    def state():
+        return {str(one): (one.stat().st_mtime_ns, one.stat().st_size) for one in all_of(photos)}
+
+    def all_of(folder):
+        return [folder, *folder.rglob("*")]
+
+    before = state()
+    index_folders(library, [photos])
+    assert state() == before
+
+
+def test_a_disk_that_is_not_there_is_not_forgotten(library, photos, tmp_path):
+    index_folders(library, [photos])
+    photos.rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="not plugged in"):
+        index_folders(library)
+    assert library.pictures.count() == 6
+    (tmp_path / "elsewhere").rename(photos)
+    assert index_folders(library).unchanged == 6
+
+
+def test_orientation_and_date(library, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif.get_ifd(0x8769)[0x9003] = "2021:07:04 12:30:00"
+    make_picture(tmp_path / "photos" / "turned.jpg", 1, exif=exif)
+    index_folders(library, [tmp_path / "photos"])
+    [about] = library.pictures.get([str(tmp_path / "photos" / "turned.jpg")]).metadata
+    assert (about["width"], about["height"]) == (30, 40)
+    assert about["taken"] == "2021-07-04T12:30:00"
+    assert library.pictures.count("taken >= '2021' and taken < '2022'") == 1
+
+
+def test_heic_with_the_extra_and_without(library, tmp_path, monkeypatch):
+    heif = pytest.importorskip("pillow_heif")
+    picture = Image.open(make_picture(tmp_path / "a.png", 1, size=(64, 64)))
+    (tmp_path / "photos").mkdir()
+    heif.from_pillow(picture).save(tmp_path / "photos" / "a.heic")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    found = index_folders(library, [tmp_path / "photos"])
+    assert "diverset[heic]" in found.skipped[str(tmp_path / "photos" / "a.heic")]
+    monkeypatch.undo()
+    os.utime(tmp_path / "photos" / "a.heic", (1, 1))
+    assert index_folders(library, [tmp_path / "photos"]).encoded == 1
+
+
+def test_another_model_is_refused_or_starts_anew(library, photos, tmp_path):
+    index_folders(library, [photos])
+    other = make_model(tmp_path / "other", seed=5)
+    with pytest.raises(OptionError, match="--rebuild"):
+        Library.prepare(library.folder, other)
+    with Library.prepare(library.folder, other, rebuild=True) as renewed:
+        assert renewed.pictures.count() == 0
+        assert index_folders(renewed).encoded == 6  # the folders are still known
+    with pytest.raises(IndexFileError, match="no library in"):
+        Library.open(tmp_path / "nowhere")
+
+
+def test_one_process_indexes_at_a_time(library):
+    with library.working(), again(library) as other:
+        with pytest.raises(IndexFileError, match="another process"), other.working():
+            pass
+
+
+def test_a_kill_loses_a_batch_at_most(tmp_path):
+    photos, model = make_pictures(tmp_path / "photos", 40), make_model(tmp_path / "model")
+    folder = tmp_path / "library"
+    given = ["index", str(photos), "--library", str(folder), "--model", model, "--batch", "1"]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-m", "diverset.cli", *given]
+    child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths})
+    while not (folder / "files.sqlite").exists() or _indexed(folder) < 5:
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    with Library.prepare(folder) as library:
+        known, stored = _indexed(folder), library.pictures.count()
+        assert 5 <= known <= stored <= known + 1
+        found = index_folders(library, [photos])
+        assert found.encoded == 40 - known
+        assert library.pictures.verify() == []
+        assert set(sets_of(library)) == {str(path) for path in photos.iterdir()}
+
+
+def _indexed(folder) -> int:
+    with Library.prepare(folder) as library:
+        return library.catalog.count(INDEXED)

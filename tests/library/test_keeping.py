@@ -1,0 +1,59 @@
+"""Watching folders, and taking sets out of a library."""
+
+import numpy as np
+import pytest
+from library.making import make_model, make_picture, make_pictures
+
+from diverset.cli import main
+from diverset.errors import DataError
+from diverset.library.exporting import export
+from diverset.library.indexing import index_folders
+from diverset.library.library import Library
+from diverset.library.watching import watch
+
+
+@pytest.fixture
+def library(tmp_path):
+    make_pictures(tmp_path / "photos", 4)
+    with Library.prepare(tmp_path / "library", make_model(tmp_path / "model")) as opened:
+        yield opened
+
+
+def test_what_comes_and_goes_is_noticed(library, tmp_path, monkeypatch):
+    photos, said = tmp_path / "photos", []
+    changes = iter(
+        [
+            lambda: make_picture(photos / "new.png", 9),
+            lambda: (photos / "0.png").unlink(),
+            lambda: (photos / "half.jpg").write_bytes(b"not yet"),
+            lambda: None,
+            lambda: photos.rename(tmp_path / "away"),
+            lambda: (tmp_path / "away").rename(photos),
+        ]
+    )
+    monkeypatch.setattr("time.sleep", lambda _: next(changes)())
+    watch(library, [photos], 1, said.append, turns=7)
+    assert ["4 encoded" in said[0], "1 encoded" in said[1], "1 forgotten" in said[2]] == [True] * 3
+    assert "1 skipped" in said[3] and "half.jpg" in said[4] and "not plugged in" in said[5]
+    assert len(said) == 6 and library.pictures.count() == 4
+
+
+def test_export_in_parts(library, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    index_folders(library, [tmp_path / "photos"])
+    assert export(library, tmp_path / "out", part=3) == {"pictures": 4}
+    sets = np.concatenate(
+        [np.load(file) for file in sorted((tmp_path / "out" / "img_emb").iterdir())]
+    )
+    rows = [
+        row
+        for file in sorted((tmp_path / "out" / "metadata").iterdir())
+        for row in parquet.read_table(file).to_pylist()
+    ]
+    stored = library.pictures.get([row["id"] for row in rows])
+    np.testing.assert_array_equal(sets, stored.sets)
+    assert rows[0]["width"] == 40 and rows[0]["path"] == rows[0]["id"]
+    with pytest.raises(DataError, match="not empty"):
+        export(library, tmp_path / "out")
+    assert main(["export", str(tmp_path / "b"), "--library", str(library.folder)]) == 0
+    assert "4 pictures" in capsys.readouterr().out

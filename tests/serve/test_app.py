@@ -1,0 +1,175 @@
+"""The server: answers, refusals, limits, hostile uploads, and whatever schemathesis thinks of."""
+
+import io
+import os
+import zlib
+
+import pytest
+from fastapi.testclient import TestClient
+from library.making import make_model, make_pictures
+from PIL import Image
+from serve.running import running
+
+from diverset.errors import OptionError
+from diverset.library.indexing import index_folders
+from diverset.library.library import Library
+from diverset.search.calibration import Calibration
+from diverset.serve.app import create_app
+from diverset.serve.guard import Limits, check_binding
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+LIMITS = Limits(bytes=200_000, pixels=1_000_000)
+HERE = "http://localhost"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return make_pictures(tmp_path_factory.mktemp("photos"), 8)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory, photos):
+    base = tmp_path_factory.mktemp("base")
+    with Library.prepare(base / "library", make_model(base / "model")) as opened:
+        index_folders(opened, [photos])
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def client(library):
+    app = create_app(library, limits=LIMITS)
+    app.state.diverset.searcher.calibration = Calibration(9, 0, 0)
+    with TestClient(app, base_url=HERE) as opened:
+        app.state.diverset.ready.wait(60)
+        yield opened
+
+
+def upload(client, data: bytes, **fields):
+    return client.post("/similar", files={"picture": ("p.png", data)}, data=fields)
+
+
+def png(size=(40, 30)) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", size, "red").save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_questions(client, photos):
+    found = client.post("/search", json={"words": "a dog", "k": 3}).json()
+    assert len(found["groups"][0]) == 3 and found["matches_well"]
+    one = str(photos / "2.png")
+    asked = {"words": "a dog", "like": one, "without": ["snow"], "groups": True}
+    assert sum(map(len, client.post("/search", json=asked).json()["groups"])) == 8
+    assert client.get("/similar", params={"id": one, "k": 2}).status_code == 200
+    part = client.get("/similar", params={"id": one, "element": 2}).json()
+    assert part["groups"][0][0]["id"] == one
+    assert upload(client, png(), words="a dog", k=4).json()["groups"][0]
+    few = client.post("/search", json={"words": "a dog", "filter": "name = '1.png'"}).json()
+    assert [item["metadata"]["name"] for item in few["groups"][0]] == ["1.png"]
+    why = client.get("/explain", params={"id": one, "words": "a dog"}).json()
+    assert sum(part["share"] for part in why["elements"]) == pytest.approx(1)
+
+
+def test_items_and_pictures(client, photos):
+    listed = client.get("/items", params={"limit": 3, "offset": 1}).json()
+    assert listed["total"] == 8 and len(listed["ids"]) == 3
+    one = str(photos / "2.png")
+    answer = client.get("/items/picture", params={"id": one})
+    assert answer.headers["content-type"] == "image/jpeg"
+    with Image.open(io.BytesIO(answer.content)) as picture:
+        assert picture.size == (40, 30)
+    layer = client.get("/items/map", params={"id": one, "element": 3})
+    with Image.open(io.BytesIO(layer.content)) as picture:
+        assert picture.mode == "RGBA"
+    assert client.get("/items/map", params={"id": one, "element": 9}).status_code == 422
+
+
+def test_watching(client):
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").json() == {"ready": True}
+    assert client.get("/status").json()["pictures"] == 8
+    said = client.get("/metrics").text
+    assert "diverset_pictures 8.0" in said and 'path="/status"' in said
+    assert "<title>diverset</title>" in client.get("/").text
+    assert client.get("/openapi.json").json()["paths"]["/search"]
+
+
+def test_paths_stay_inside(client, photos, tmp_path):
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(png())
+    (photos / "notes.txt").write_text("private")
+    inside = f"{photos}/../{photos.name}/1.png"
+    for path in ("/etc/passwd", str(secret), inside, str(photos / "notes.txt"), "1.png", "\0", ""):
+        for route in ("/items/picture", "/similar"):
+            assert client.get(route, params={"id": path}).status_code in (404, 422), path
+    assert client.get("/static/../app.py").status_code == 404
+    assert client.get("/static/%2e%2e/app.py").status_code == 404
+
+
+def bomb(side: int) -> bytes:
+    """A PNG that says it has so many pixels."""
+    data = bytearray(png())
+    data[16:24] = 2 * side.to_bytes(4)
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4)
+    return bytes(data)
+
+
+def test_hostile_uploads_are_refused_logged_and_survived(client, caplog):
+    hostile = {
+        "nothing": b"",
+        "noise": os.urandom(1000),
+        "large": bomb(7_000),
+        "a bomb": bomb(30_000),
+        "cut off": png((300, 300))[:200],
+        "a script": b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>",
+        "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
+        "a gif that lies": b"GIF89a\xff\xff\xff\xff\x00\x00\x00",
+    }
+    for name, data in hostile.items():
+        answer = upload(client, data)
+        assert answer.status_code == 422, name
+        assert answer.json()["detail"]
+    assert upload(client, os.urandom(300_000)).status_code == 413
+    streamed = client.post("/search", content=(b"x" * 50_000 for _ in range(10)))
+    assert streamed.status_code == 413
+    assert "refused" in caplog.text and "7000 x 7000" in caplog.text
+    assert upload(client, png()).status_code == 200
+
+
+def test_who_may_ask(library):
+    app = create_app(library, token="a-token-of-32-characters-or-so")
+    bare = TestClient(app, base_url="http://photos.example")
+    assert bare.get("/status").status_code == 401
+    assert bare.get("/health").status_code == 200
+    right = {"Authorization": "Bearer a-token-of-32-characters-or-so"}
+    assert bare.get("/status", headers=right).status_code == 200
+    assert bare.get("/status", headers={"Authorization": b"Bearer \xe9"}).status_code == 401
+    assert bare.get("/?token=a-token-of-32-characters-or-so").status_code == 200  # and a cookie
+    assert bare.get("/status").status_code == 200
+    elsewhere = TestClient(create_app(library), base_url="http://evil.example")
+    assert elsewhere.get("/status").status_code == 403
+    check_binding("127.0.0.1", "")
+    for host, token in (("0.0.0.0", ""), ("192.168.1.2", "short")):
+        with pytest.raises(OptionError, match="token"):
+            check_binding(host, token)
+
+
+@pytest.mark.slow
+def test_no_question_breaks_it(client):
+    schemathesis = pytest.importorskip("schemathesis")
+    from hypothesis import HealthCheck, given, settings
+
+    schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
+    with running(client.app) as address:
+        for operation in schema.get_all_operations():
+
+            @settings(max_examples=10, suppress_health_check=list(HealthCheck), deadline=None)
+            @given(case=operation.ok().as_strategy())
+            def ask(case):
+                answer = case.call(base_url=address)
+                assert answer.status_code < 500, answer.text
+
+            ask()
