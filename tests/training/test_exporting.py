@@ -55,7 +55,7 @@ def test_a_bank_is_made_stored_and_used_again(trained: Path):
 
 def test_an_exported_model_is_small_and_can_be_evaluated(trained: Path, tmp_path, capsys):
     out = tmp_path / "model"
-    assert main(["export", str(trained / "run"), str(out)]) == 0
+    assert main(["export-model", str(trained / "run"), str(out)]) == 0
     assert "float16" in capsys.readouterr().out
     sizes = [
         (folder / "model.safetensors").stat().st_size for folder in (out, trained / "run" / "model")

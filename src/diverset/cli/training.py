@@ -85,9 +85,9 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
 
     export = add_verb(
         verbs,
-        "export",
+        "export-model",
         "write a run's best model, with its recipe, as a small folder",
-        "diverset export runs/a models/a\n  diverset export runs/a models/a --dtype float32",
+        "diverset export-model runs/a models/a\n  diverset export-model runs/a models/a --dtype float32",
     )
     export.add_argument("source", metavar="RUN", help="folder of a run")
     export.add_argument("folder", help="where to write the model")

@@ -1,4 +1,4 @@
-"""`diverset export`: a run's best model as a folder of its own, small enough to hand on."""
+"""`diverset export-model`: a run's best model as a folder of its own, small enough to hand on."""
 
 from __future__ import annotations
 
