@@ -46,6 +46,6 @@ def model_folder(name: str | PathLike[str]) -> Path:
         raise CheckpointError(
             f"the model {str(name)!r} ({NAMES[str(name)]}) is not part of this installation. Train "
             "one with `diverset train recipes/flickr8k_minilm.yaml --out runs/photos --data.root "
-            "FOLDER` and load it with diverset.load('runs/photos')"
+            "FOLDER` and give --model runs/photos, or diverset.load('runs/photos')"
         )
     return SHIPPED / str(name)

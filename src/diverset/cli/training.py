@@ -87,7 +87,8 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
         verbs,
         "export-model",
         "write a run's best model, with its recipe, as a small folder",
-        "diverset export-model runs/a models/a\n  diverset export-model runs/a models/a --dtype float32",
+        "diverset export-model runs/a models/a\n"
+        "  diverset export-model runs/a models/a --dtype float32",
     )
     export.add_argument("source", metavar="RUN", help="folder of a run")
     export.add_argument("folder", help="where to write the model")
