@@ -82,7 +82,7 @@ class Preprocess:
         """Bytes as float32 with the mean subtracted, over the standard deviation."""
         mean = torch.tensor(self.mean, device=pixels.device)[:, None, None] * 255
         std = torch.tensor(self.std, device=pixels.device)[:, None, None] * 255
-        return (pixels.float() - mean) / std
+        return pixels.float().sub_(mean).div_(std)
 
     def resized(self, picture: Image) -> Image:
         """The part of the picture that the network sees, size by size."""
