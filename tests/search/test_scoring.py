@@ -57,7 +57,7 @@ def test_all_of_several_things_and_without_another():
     assert best(dog, cat) == 0
     assert best(dog, Clause(sets(1), role=WITHOUT)) == 1
     assert best(Clause(sets(1)), Clause(sets(0), role=WITHOUT)) == 2
-    half = Clause(sets(1), share=0.5), Clause(sets(2), is_words=False, share=0.5)
+    half = Clause(sets(1), share=0.5), Clause(sets(2), share=0.5)
     assert best(*half) == 2
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from diverset.errors import DataError
 from diverset.library.catalog import INDEXED, PENDING, SKIPPED, Catalog, File
 from diverset.library.library import Library
@@ -26,7 +28,7 @@ from diverset.library.progress import Progress, Report
 from diverset.library.walking import Found, Walk
 
 if TYPE_CHECKING:  # torch is not needed where nothing has changed
-    from diverset.index.base import Records
+    from diverset.index.base import Records, Sets
     from diverset.library.reading import Read
 
 BATCH = 32
@@ -125,53 +127,69 @@ class _Job:
 
         done = 0
         try:
-            for some in ahead(read, changed, self.batch, workers):
-                self._store(some)
-                done += len(some)
-                self._tell(done, len(changed))
+            with ThreadPoolExecutor(1) as writer:  # stores a batch while the next one is encoded
+                stored: Future[None] = writer.submit(lambda: None)
+                for some in ahead(read, changed, self.batch, workers):
+                    fresh = self._encoded([one for one in some if one.pixels is not None])
+                    stored.result()
+                    again, copied = self._settled([one for one in some if one.same is not None])
+                    fresh += self._encoded([one for one in again if one.pixels is not None])
+                    failed = [one for one in (*some, *again) if one.reason]
+                    stored = writer.submit(self._store, fresh, copied, failed)
+                    done += len(some)
+                    self._tell(done, len(changed))
+                stored.result()
         finally:
             self._note(done, len(changed), ended=True)
 
-    def _store(self, some: Sequence[Read]) -> None:
-        some, copied = self._settled(some)
-        ready = [one for one in some if one.pixels is not None]
-        self._skip([one for one in some if one.reason])
-        self.catalog.put(_file(one, PENDING) for one in (*ready, *copied))
-        if ready:
-            sets = self.library.encoder.encode(
-                [one.pixels for one in ready if one.pixels is not None]
-            )
-            ids = [one.found.path for one in ready]
-            self.library.pictures.add(ids, sets, [one.metadata for one in ready])
-        for one, stored in copied.items():
-            about = {**stored.metadata[0], **one.metadata}
-            self.library.pictures.add([one.found.path], stored.sets, [about])
-        self.catalog.put(_file(one, INDEXED) for one in (*ready, *copied))
-        self.outcome.encoded += len(ready)
+    def _encoded(self, some: Sequence[Read]) -> list[tuple[Read, Sets]]:
+        pixels = [one.pixels for one in some if one.pixels is not None]
+        if not pixels:
+            return []
+        sets = self.library.encoder.encode(pixels)
+        return [(one, sets[place][None]) for place, one in enumerate(some)]
+
+    def _store(
+        self,
+        fresh: Sequence[tuple[Read, Sets]],
+        copied: dict[Read, Records],
+        failed: Sequence[Read],
+    ) -> None:
+        """Make one batch durable: pending, then in the index, then indexed."""
+        items = [(one, sets, one.metadata) for one, sets in fresh]
+        items += [
+            (one, stored.sets, {**stored.metadata[0], **one.metadata})
+            for one, stored in copied.items()
+        ]
+        self._skip(failed)
+        if items:
+            self.catalog.put(_file(one, PENDING) for one, _, _ in items)
+            ids = [one.found.path for one, _, _ in items]
+            sets = np.concatenate([sets for _, sets, _ in items])
+            self.library.pictures.add(ids, sets, [about for _, _, about in items])
+            self.catalog.put(_file(one, INDEXED) for one, _, _ in items)
+        self.outcome.encoded += len(fresh)
         self.outcome.reused += len(copied)
 
     def _settled(self, some: Sequence[Read]) -> tuple[list[Read], dict[Read, Records]]:
-        """What has to be encoded, and stored sets of known content.
+        """Of pictures with known content: those to be encoded after all, and stored sets.
 
         Pictures are read ahead: a path that had this content then may have another one by now, as
-        when two files change names. Such a picture is read again, and encoded.
+        when two files change names. Such a picture is read again.
         """
         from diverset.library.reading import read_picture
 
-        settled: list[Read] = []
+        again: list[Read] = []
         copied: dict[Read, Records] = {}
         for one in some:
-            if one.same is None:
-                settled.append(one)
-                continue
-            known = self.catalog.file(one.same)
-            stored = self.library.pictures.get([one.same])
+            known = self.catalog.file(one.same or "")
+            stored = self.library.pictures.get([one.same or ""])
             if known and (known.status, known.digest) == (INDEXED, one.digest) and stored.ids:
                 copied[one] = stored
             else:
                 preprocess = self.library.encoder.preprocess
-                settled.append(read_picture(one.found, preprocess, lambda _: None))
-        return settled, copied
+                again.append(read_picture(one.found, preprocess, lambda _: None))
+        return again, copied
 
     def _skip(self, failed: Sequence[Read]) -> None:
         """Write down what cannot be read; what was good once and is broken now is dropped."""

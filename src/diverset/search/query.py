@@ -18,7 +18,7 @@ from jaxtyping import Float
 from diverset.index.base import Sets
 from diverset.search.scoring import Cosines, Scores, score
 
-MAIN, ALSO, WITHOUT = "main", "also", "without"
+MAIN, ALSO, WITHOUT, JUDGE = "main", "also", "without", "judge"
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Clause:
 
     Attributes:
         elements: the set.
-        role: `MAIN`, `ALSO` or `WITHOUT`.
-        is_words: whether it is a text, so that its scores are calibrated.
+        role: `MAIN`, `ALSO`, `WITHOUT`, or `JUDGE` for one that ranks nothing, by which hits are
+            believed or not.
         rule: a name in `diverset.search.scoring.RULES`.
         weights: of its elements.
         share: among the main clauses.
@@ -61,7 +61,6 @@ class Clause:
 
     elements: Float[np.ndarray, "slots dim"]
     role: str = MAIN
-    is_words: bool = True
     rule: str = "similarity"
     weights: Scores | None = None
     share: float = 1.0

@@ -17,7 +17,7 @@ from diverset.index.base import Hit, Metadata, Sets
 from diverset.index.explain import contributions_of
 from diverset.library.library import Library
 from diverset.search.calibration import BEST, Calibration, load_calibration
-from diverset.search.query import ALSO, MAIN, WITHOUT, Asked, Clause, Combined
+from diverset.search.query import ALSO, JUDGE, MAIN, WITHOUT, Asked, Clause, Combined
 
 SAMPLE = 1000  # sets that stand for the collection
 Elements = Float[np.ndarray, "slots dim"]
@@ -30,7 +30,7 @@ class Match:
     Attributes:
         id: path of a picture, or table and row of a text.
         score: what it is ranked by.
-        probability: how likely it is right; None where nothing was asked in words.
+        probability: how likely it is right; None where the question is not words alone.
         metadata: what is known of it.
         contributions: which elements of the question matched which of the hit (Eq. 8).
         element: the element of the hit that matched best, from 0.
@@ -77,13 +77,14 @@ class Searcher:
         """The pictures that answer a question, with a picture's set beside the words or not."""
         index = self.library.pictures
         clauses = self._clauses(asked, picture, rule)
-        combined = Combined(clauses, self._sample(index, clauses), index.settings.alpha)
+        combined = Combined(clauses, self._sample(index, clauses), self._alpha)
         k = max(asked.k, BEST)
         if len(clauses) == 1 and clauses[0].is_plain:
             hits = index.search(clauses[0].elements[None], k, asked.where)[0]
         else:
             hits = index.search_by(combined.elements, combined, k, asked.where)
-        return Answer(self._matches(hits, combined)[: asked.k], self.calibration.cutoff)
+        judge = None if picture is not None else len(clauses) - 1 if len(clauses) > 1 else 0
+        return Answer(self._matches(hits, combined, judge)[: asked.k], self.calibration.cutoff)
 
     def similar(
         self, picture: Elements, k: int = 20, where: str | None = None, element: int | None = None
@@ -99,8 +100,9 @@ class Searcher:
         """The texts of the library nearest to a picture."""
         if not self.library.texts.count():
             raise InputError("the library has no texts; add some with: diverset index captions.csv")
-        clause = Clause(picture, is_words=False)
-        combined = Combined([clause], np.zeros((0, 1, picture.shape[1]), np.float32), self._alpha)
+        combined = Combined(
+            [Clause(picture)], np.zeros((0, 1, picture.shape[1]), np.float32), self._alpha
+        )
         hits = self.library.texts.search(picture[None], k)[0]
         return Answer(self._matches(hits, combined), self.calibration.cutoff)
 
@@ -136,10 +138,16 @@ class Searcher:
             raise InputError("there is nothing to search for; give words or a picture")
         if not 0 <= asked.balance <= 1:
             raise OptionError(f"balance is {asked.balance}; give a number from 0 to 1")
-        texts = [*words, *asked.also, *asked.without]
-        sets = list(self.of_words(texts)) if texts else []
+        # Several things are believed by what they are together: a part of a picture that has more
+        # to show is less like each of them alone.
+        whole = [" and ".join([*words, *asked.also])] if words and picture is None else []
+        texts = [*words, *asked.also, *asked.without, *whole]
         roles = [MAIN] * len(words) + [ALSO] * len(asked.also) + [WITHOUT] * len(asked.without)
-        clauses = [Clause(one, role) for one, role in zip(sets, roles, strict=True)]
+        sets = list(self.of_words(texts)) if texts else []
+        clauses = [
+            Clause(one, role)
+            for one, role in zip(sets, [*roles, *([JUDGE] * len(whole))], strict=True)
+        ]
         if words:
             clauses[0] = replace(
                 clauses[0],
@@ -149,8 +157,9 @@ class Searcher:
             )
         if picture is not None:
             share = 1 - asked.balance if words else 1.0
-            clauses.insert(0, Clause(picture, is_words=False, rule=rule, share=share))
-        return clauses
+            clauses.insert(0, Clause(picture, rule=rule, share=share))
+        plain = len(clauses) == 2 and clauses[1].role == JUDGE and clauses[0].is_plain
+        return clauses[:1] if plain else clauses
 
     def _sample(self, index: SetIndex, clauses: Sequence[Clause]) -> Sets:
         """Sets that stand for the collection; none where one clause needs no scale."""
@@ -161,26 +170,18 @@ class Searcher:
             self._samples = {now: index.sample(SAMPLE)}
         return self._samples[now]
 
-    def _matches(self, hits: Sequence[Hit], combined: Combined) -> list[Match]:
+    def _matches(
+        self, hits: Sequence[Hit], combined: Combined, judge: int | None = None
+    ) -> list[Match]:
+        """Hits with reasons by the first clause, and probabilities by the judging one."""
         if not hits:
             return []
         cosines = np.stack([hit.cosines for hit in hits])
-        each, first = combined.each(cosines), combined.ends[0]
-        wanted = [
-            self.calibration.probabilities(scores)
-            for clause, scores in zip(combined.clauses, each, strict=True)
-            if clause.is_words and clause.role != WITHOUT and clause.is_plain
-        ]
-        likely = np.min(wanted, axis=0) if wanted else None
-        shares = contributions_of(cosines[:, :first], self._alpha)
+        likely: Sequence[float | None] = [None] * len(hits)
+        if judge is not None:
+            likely = self.calibration.probabilities(combined.each(cosines)[judge]).tolist()
+        shares = contributions_of(cosines[:, : combined.ends[0]], self._alpha)
         return [
-            Match(
-                hit.id,
-                hit.score,
-                None if likely is None else float(likely[at]),
-                hit.metadata,
-                shares[at],
-                int(shares[at].sum(axis=0).argmax()),
-            )
-            for at, hit in enumerate(hits)
+            Match(hit.id, hit.score, one, hit.metadata, share, int(share.sum(axis=0).argmax()))
+            for hit, one, share in zip(hits, likely, shares, strict=True)
         ]
