@@ -9,7 +9,7 @@ import threading
 import pytest
 from index.making import make_index, make_sets
 
-from diverset.index import SetIndex, upkeep
+from diverset.index import SetIndex, segments, upkeep
 
 
 @pytest.mark.slow
@@ -116,3 +116,14 @@ def test_what_is_deleted_gives_its_space_back(tmp_path):
         assert index.count() == 100
         assert sum(file.stat().st_size for file in index.folder.iterdir()) < before / 3
         assert len(list(index.folder.glob("*.codes"))) == 1
+
+
+def test_a_file_that_is_swept_while_it_is_opened(tmp_path, monkeypatch):
+    with make_index(tmp_path, 20) as writer, SetIndex.open(writer.folder) as reader:
+        writer.compact()
+
+        def swept(*_, **__):
+            raise RuntimeError("unable to open file in read-only mode: No such file")  # torch's
+
+        monkeypatch.setattr(segments, "safe_open", swept)
+        assert len(reader.search(make_sets(1), k=50)[0]) == 20
