@@ -269,6 +269,14 @@ def test_a_search_does_not_wait_for_a_writer_to_mend(tmp_path, monkeypatch):
         assert writer._truth.changes() == changes
 
 
+def test_opening_does_not_wait_for_a_writer(tmp_path):
+    with make_index(tmp_path, 3) as writer, writer._truth.writing():
+        began = time.monotonic()
+        with SetIndex.open(writer.folder) as reader:
+            assert reader.count() == 3
+        assert time.monotonic() - began < 20  # of the 60 that a writer waits
+
+
 def test_wrong_bounds_and_bad_sets_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(upkeep, "TAIL", 30)
     with make_index(tmp_path, 100) as index:
