@@ -26,7 +26,7 @@ def write(folder: str, end: float) -> int:
             calls += 1
             group = chance.randrange(GROUPS)
             ids = [f"{group}-{n}" for n in range(TOGETHER)]
-            kind = chance.choices(["add", "delete", "compact"], [6, 3, 1])[0]
+            kind = chance.choices(["add", "delete", "compact"], [4, 3, 3])[0]
             if kind == "add":
                 index.add(ids, make_sets(TOGETHER, seed=calls), [{"version": calls}] * TOGETHER)
             elif kind == "delete":

@@ -65,8 +65,8 @@ def read(folder: Path, segment: Segment, settings: Settings) -> Codes | None:
             if opened.metadata() != _about(settings):
                 return None
         codes = Codes(**load_file(file))
-    except (OSError, SafetensorError, TypeError):
-        return None
+    except (OSError, SafetensorError, TypeError, RuntimeError):
+        return None  # the last one is torch's, for a file that is swept while it is opened
     slots, dim = settings.slots, settings.dim
     fits = codes.elements.shape == (slots, segment.items, dim) and len(codes) == segment.items
     return codes if fits and codes.elements.dtype == torch.int8 else None

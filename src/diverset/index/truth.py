@@ -72,6 +72,7 @@ class Truth:
             folder.mkdir(parents=True, exist_ok=True)
             connection = _open(folder, "rwc")
             try:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # in an old file, a write
                 _make_durable(connection)
                 about = {"format": FORMAT, "changes": 0, **vars(settings)}
                 connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA}")
@@ -355,7 +356,6 @@ def _open(folder: Path, mode: str) -> sqlite3.Connection:
 
 
 def _make_durable(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # heeded by a new file only
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
 

@@ -90,7 +90,7 @@ def compact(truth: Truth) -> None:
     with truth.writing():  # nobody else is between writing a file and naming it
         sweep(truth.folder, {segment.file for segment in listed(truth)})
     # As a script: `execute` would free one page and stop.
-    truth.connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
+    truth.connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
 
 
 def mend(truth: Truth, broken: Sequence[Segment]) -> None:
