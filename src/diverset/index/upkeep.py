@@ -15,7 +15,7 @@ import torch
 
 from diverset.index.codes import Codes, encode, join
 from diverset.index.segments import Segment, read, sweep, write
-from diverset.index.truth import Truth
+from diverset.index.truth import PATIENCE, Truth
 
 TAIL = 4096  # items that are coded in memory before they get a file
 FAN = 8  # files of one size that become one
@@ -89,8 +89,12 @@ def compact(truth: Truth) -> None:
         connection.execute("DELETE FROM fields WHERE row NOT IN (SELECT row FROM items)")
     with truth.writing():  # nobody else is between writing a file and naming it
         sweep(truth.folder, {segment.file for segment in listed(truth)})
-    # As a script: `execute` would free one page and stop.
-    truth.connection.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE);")
+    # As a script: `execute` would free one page and stop. Emptying the log is worth no waiting for
+    # readers; it is tried again by the next compaction.
+    truth.connection.executescript(
+        "PRAGMA incremental_vacuum; PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE); "
+        f"PRAGMA busy_timeout = {int(1000 * PATIENCE)};"
+    )
 
 
 def mend(truth: Truth, broken: Sequence[Segment]) -> None:
