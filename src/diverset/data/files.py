@@ -49,9 +49,14 @@ def write_durably(target: Path, data: bytes) -> None:
     beside = target.with_name(target.name + ".part")
     with open(beside, "wb") as file:
         file.write(data)
-        file.flush()
+    replace_durably(beside, target)
+
+
+def replace_durably(written: Path, target: Path) -> None:
+    """Give a finished file beside the target its name; both are on disk when it returns."""
+    with open(written, "rb") as file:
         os.fsync(file.fileno())
-    os.replace(beside, target)
+    os.replace(written, target)
     directory = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

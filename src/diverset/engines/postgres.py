@@ -19,10 +19,10 @@ from diverset.engines.postgres_filter import Condition, to_sql
 from diverset.engines.postgres_options import PostgresOptions, create_table
 from diverset.engines.postgres_score import element, parameters, score, weights
 from diverset.engines.postgres_server import Server
-from diverset.engines.settings import check_name, check_numbers, from_stored, to_stored
+from diverset.engines.settings import check_name, check_storable, from_stored, to_stored
 from diverset.errors import EngineError, OptionError
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
-from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
+from diverset.index.checks import check_k, check_queries, wanted_ids
 from diverset.index.explain import explain
 from diverset.index.where import parse
 
@@ -92,9 +92,7 @@ class PostgresStore:
     def add(
         self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
     ) -> None:
-        items = check_items(self._settings, ids, sets, metadata)
-        for one in items.metadata:
-            check_numbers(one)
+        items = check_storable(self._settings, ids, sets, metadata)
         names = ["metadata", "mean", *self._elements]
         statement = sql.SQL(
             "INSERT INTO {} (id, {}) VALUES (%s, {}) ON CONFLICT (id) DO UPDATE SET {}"

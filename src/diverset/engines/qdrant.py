@@ -22,10 +22,10 @@ from qdrant_client.http.exceptions import ApiException
 from diverset.engines.qdrant_filter import METADATA, to_qdrant
 from diverset.engines.qdrant_formula import MEAN, element, formula, prefetches
 from diverset.engines.qdrant_options import QdrantOptions, vector_params
-from diverset.engines.settings import check_name, check_numbers, from_stored, to_stored
+from diverset.engines.settings import check_name, check_storable, from_stored, to_stored
 from diverset.errors import EngineError
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
-from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
+from diverset.index.checks import check_k, check_queries, wanted_ids
 from diverset.index.explain import explain
 from diverset.index.where import parse
 
@@ -105,9 +105,7 @@ class QdrantStore:
     def add(
         self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
     ) -> None:
-        items = check_items(self._settings, ids, sets, metadata)
-        for one in items.metadata:
-            check_numbers(one)
+        items = check_storable(self._settings, ids, sets, metadata)
         size = REQUEST_BYTES // (NUMBER_BYTES * self._settings.dim * (self._settings.slots + 1))
         for part in _slices(len(items.ids), max(1, size)):
             with _asking(self._place):

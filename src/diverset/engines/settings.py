@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from diverset.errors import DiversetError, EngineError, InputError, OptionError
-from diverset.index.base import Metadata, Settings
+from diverset.index.base import Metadata, Records, Sets, Settings
+from diverset.index.checks import check_items
 
 FORMAT = 1
 LARGEST_ALPHA = 300.0  # exp of it, and of its negative, is far from the ends of float64
@@ -77,14 +78,19 @@ def check_name(kind: str, name: str) -> str:
     return name
 
 
-def check_numbers(metadata: Metadata) -> None:
-    """Raise where a whole number is larger than engines can compare."""
-    for name, value in metadata.items():
-        if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
-            raise InputError(
-                f"metadata field {name!r} is {value}; engines compare numbers as float64, which "
-                "holds whole numbers up to 2**53, so store it as text"
-            )
+def check_storable(
+    settings: Settings, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None
+) -> Records:
+    """Items that an engine may store: those of every store, with numbers it can compare."""
+    items = check_items(settings, ids, sets, metadata)
+    for one in items.metadata:
+        for name, value in one.items():
+            if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+                raise InputError(
+                    f"metadata field {name!r} is {value}; engines compare numbers as float64, "
+                    "which holds whole numbers up to 2**53, so store it as text"
+                )
+    return items
 
 
 def check_compared(field: str, value: float) -> None:

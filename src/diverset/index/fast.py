@@ -21,6 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from diverset.data.files import replace_durably
 from diverset.errors import IndexFileError, OptionError, import_extra
 from diverset.index.base import Sets
 from diverset.index.codes import encode_query
@@ -151,9 +152,7 @@ def build(truth: Truth, scan: Scan, elements: bool) -> str:
     beside = truth.folder / f"{name}.part"
     faiss.write_index(named, os.fspath(beside))
     try:
-        with open(beside, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, truth.folder / name)
+        replace_durably(beside, truth.folder / name)
     except FileNotFoundError as error:
         raise _outrun(truth) from error
     return name

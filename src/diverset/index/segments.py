@@ -7,7 +7,6 @@ the truth. It does not know what codes mean.
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
+from diverset.data.files import replace_durably
 from diverset.index.base import Settings
 from diverset.index.codes import Codes
 
@@ -42,18 +42,11 @@ def write(folder: Path, codes: Codes, settings: Settings, first: int, last: int)
     try:
         save_file(tensors, beside, metadata=_about(settings))
         beside.chmod(folder.stat().st_mode & 0o666)  # who may read the folder may read the file
-        with open(beside, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(beside, target)
+        replace_durably(beside, target)
     except SafetensorError as error:  # how it reports a full disk
         raise OSError(None, str(error), str(target)) from error
     finally:
         beside.unlink(missing_ok=True)
-    directory = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
     return Segment(first, last, len(codes), name)
 
 

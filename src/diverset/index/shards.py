@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from diverset.data.files import read_json_object, write_durably
+from diverset.data.files import read_json_object, replace_durably, write_durably
 from diverset.errors import DataError, DiversetError, OptionError, a_few, import_extra
 from diverset.index.base import Records, Settings
 from diverset.index.checks import check_items
@@ -92,8 +92,8 @@ def begin(folder: Path, about: About, rank: int = 0) -> None:
         return
     content = {"format": FORMAT, **asdict(about)}
     mine = folder / f"{ABOUT}.{rank}"  # two processes may begin at once
-    write_durably(mine, (json.dumps(content, indent=2) + "\n").encode())
-    os.replace(mine, folder / ABOUT)
+    mine.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    replace_durably(mine, folder / ABOUT)
 
 
 def read_about(folder: Path) -> About:
