@@ -125,6 +125,17 @@ def test_mmd_is_its_formula():
     assert mmd(images, texts).item() == pytest.approx(expected)
 
 
+def test_mmd_in_blocks_has_the_gradient_of_its_formula(monkeypatch):
+    monkeypatch.setattr("diverset.losses.regularizers.KERNEL_ROWS", 4)
+    images = random_sets(3, 3, 6, torch.float64).requires_grad_()
+    texts = random_sets(5, 2, 6, torch.float64, 1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, y: mmd(x, y), (images, texts))
+    x, y = images.flatten(0, 1), texts.flatten(0, 1)
+    kernel = (-0.5 * torch.cdist(torch.cat([x, y]), torch.cat([x, y]))).exp()
+    plain = kernel[:9, :9].mean() + kernel[9:, 9:].mean() - 2 * kernel[:9, 9:].mean()
+    torch.testing.assert_close(mmd(images, texts), plain)
+
+
 def test_mmd_survives_collapsed_sets():
     images = random_sets(3, 1, 6).expand(3, 4, 6).clone().requires_grad_()
     mmd(images, images.detach().clone()).backward()
