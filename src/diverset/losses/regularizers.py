@@ -1,5 +1,6 @@
 """What is added to the triplet loss: MMD, the paper's diversity and PVSE's Gram diversity."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -30,15 +31,15 @@ def mmd(
     x, y = _precise(images.flatten(0, 1)), _precise(texts.flatten(0, 1))
     # mean k(x, x') + mean k(y, y') - 2 mean k(x, y) is one quadratic form over all elements.
     shares = torch.cat([x.new_full((len(x),), 1 / len(x)), y.new_full((len(y),), -1 / len(y))])
-    found: Tensor = _WeightedKernel.apply(torch.cat([x, y.to(x)]), shares)
-    return found
+    apply: Callable[[Tensor, Tensor], Tensor] = _WeightedKernel.apply
+    return apply(torch.cat([x, y.to(x)]), shares)
 
 
 class _WeightedKernel(torch.autograd.Function):
     """Sum over i and j of w_i w_j exp(-||z_i - z_j|| / 2), with its gradient in the same pass.
 
-    Through autograd, half a dozen matrices of all pairs went through memory, which took a third of
-    a training step. Here blocks of rows stay in the cache, and a pair is computed once, not twice.
+    Through autograd, half a dozen matrices of all pairs went through memory, a quarter of the time of
+    a training step in bfloat16. Here blocks of rows stay in the cache, and a pair is computed once, not twice.
     """
 
     @staticmethod
@@ -72,14 +73,14 @@ def _kernel_sum(
         distance.clamp_min_(floor**2).sqrt_()
         kernel = (distance * -MMD_RATE).exp_()
         by_column = weights[start:end] @ kernel
-        once, twice = by_column.split([end - start, len(later)])
-        total += once @ weights[start:end] + 2 * (twice @ weights[end:])
+        own = end - start
+        total += by_column[:own] @ weights[start:end] + 2 * (by_column[own:] @ weights[end:])
         # k'(d) / d for every pair; the difference of the elements comes with the products.
         slope = kernel.div_(distance.masked_fill_(distance <= floor, torch.inf))
         slope *= (-2 * MMD_RATE * weights[start:end])[:, None]
         slope *= weights[start:]
         gradient[start:end] += slope.sum(dim=1)[:, None] * rows - slope @ columns
-        mirrored = slope[:, end - start :]
+        mirrored = slope[:, own:]
         gradient[end:] += mirrored.sum(dim=0)[:, None] * later - mirrored.T @ rows
     return total, gradient
 
