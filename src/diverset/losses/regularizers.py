@@ -38,8 +38,8 @@ def mmd(
 class _WeightedKernel(torch.autograd.Function):
     """Sum over i and j of w_i w_j exp(-||z_i - z_j|| / 2), with its gradient in the same pass.
 
-    Through autograd, half a dozen matrices of all pairs went through memory, a quarter of the time of
-    a training step in bfloat16. Here blocks of rows stay in the cache, and a pair is computed once, not twice.
+    Through autograd, half a dozen matrices of all pairs went through memory, a quarter of a
+    bfloat16 step. Here blocks of rows stay in the cache, and a pair is computed once, not twice.
     """
 
     @staticmethod
