@@ -55,6 +55,22 @@ def test_states_above_do_not_see_hidden_tokens(bert: Path):
     torch.testing.assert_close(one[mask], two[mask])
 
 
+def test_texts_of_different_lengths_do_not_disturb_each_other(bert: Path, monkeypatch):
+    """However texts are grouped, each comes out as if alone, and what is hidden as zeros."""
+    _, upper = load_text_backbone(f"transformers:{bert}").split(2)
+    mask = torch.tensor([[1, 1, 0, 1, 1], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1], [1, 0, 1, 0, 0]]).bool()
+    values = torch.randn(4, 5, 16, requires_grad=True)
+    alone = [upper(Padded(values[n : n + 1, mask[n]], mask[n : n + 1, mask[n]])) for n in range(4)]
+    wanted = torch.cat([one.values[0] for one in alone])
+    (slopes,) = torch.autograd.grad(wanted.square().sum(), values)
+    for rows in (1, 3, 64):
+        monkeypatch.setattr("diverset.backbones.upper.ROWS", rows)
+        found = upper(Padded(values, mask)).values
+        torch.testing.assert_close(found[mask], wanted)
+        assert not found[~mask].any()
+        torch.testing.assert_close(torch.autograd.grad(found.square().sum(), values)[0], slopes)
+
+
 @pytest.mark.parametrize("count", [1, 2, 6, 17])
 def test_a_picture_network_is_its_two_parts(count: int):
     whole = EfficientNetLite("efficientnet_lite0", size=64, pretrained=False)

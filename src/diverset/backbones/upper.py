@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from diverset.backbones.base import Backbone
 from diverset.types import Maps, Padded
 
+ROWS = 64  # texts of like length at once
+
 
 class UpperBlocks(Backbone):
     """What upper blocks of pictures and of texts have in common.
@@ -51,13 +53,32 @@ class UpperMaps(UpperBlocks):
 
 
 class UpperStates(UpperBlocks):
-    """Token states at the cut to the last ones; tokens that the mask hides are not attended to."""
+    """Token states at the cut to the last ones.
+
+    Tokens that the mask hides are neither attended to nor computed: they come out as zeros. Texts
+    of like length are run together, since in a batch of captions most places are padding.
+    """
 
     def forward(self, states: Padded) -> Padded:
-        values = states.values
-        hidden = torch.zeros(states.mask.shape, dtype=values.dtype, device=values.device)
-        hidden = hidden.masked_fill(~states.mask, torch.finfo(values.dtype).min)[:, None, None]
+        counts = states.mask.sum(dim=1)
+        # Visible tokens first, in their order; the cut lies above the position embeddings.
+        places = states.mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
+        parts, rows_of, places_of = [], [], []
+        for rows in counts.argsort().split(ROWS):
+            taken = places[rows, : int(counts[rows].max())]
+            visible = torch.arange(taken.shape[1], device=taken.device) < counts[rows, None]
+            parts.append(self._run(states.values[rows[:, None], taken], visible)[visible])
+            rows_of.append(rows[:, None].expand_as(taken)[visible])
+            places_of.append(taken[visible])
+        values = torch.cat(parts)
+        found = values.new_zeros(states.values.shape)
+        where = (torch.cat(rows_of), torch.cat(places_of))
+        return Padded(found.index_put(where, values), states.mask)
+
+    def _run(self, values: Tensor, visible: Tensor) -> Tensor:
+        hidden = torch.zeros(visible.shape, dtype=values.dtype, device=values.device)
+        hidden = hidden.masked_fill(~visible, torch.finfo(values.dtype).min)[:, None, None]
         for block in self.blocks:
             found = block(values, hidden)
             values = found[0] if isinstance(found, tuple) else found
-        return Padded(values, states.mask)
+        return values
