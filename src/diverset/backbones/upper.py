@@ -64,7 +64,7 @@ class UpperStates(UpperBlocks):
         # Visible tokens first, in their order; the cut lies above the position embeddings.
         places = states.mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
         parts, rows_of, places_of = [], [], []
-        for rows in counts.argsort().split(ROWS):
+        for rows in torch.split(counts.argsort(), ROWS):
             taken = places[rows, : int(counts[rows].max())]
             visible = torch.arange(taken.shape[1], device=taken.device) < counts[rows, None]
             parts.append(self._run(states.values[rows[:, None], taken], visible)[visible])
