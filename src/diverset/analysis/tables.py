@@ -157,6 +157,8 @@ def _command(bench: Bench, page: Page) -> str:
             break
     file = bench.file.name if bench.file.is_absolute() else bench.file.as_posix()
     words = ["diverset reproduce", page.study, "--recipe", file, "--seeds", str(bench.seeds)]
+    if bench.split != bench.recipe.data.val:
+        words += ["--split", bench.split]
     if page.study == "comparison" and bench.skip:
         words += ["--skip", *(repr(name) if " " in name else name for name in bench.skip)]
     if page.study == "attention" and bench.images:
