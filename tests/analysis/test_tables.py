@@ -40,7 +40,7 @@ def test_a_page_tells_how_to_get_it_again_without_paths(bench):
     assert stored["claims"] == [{"claim": "a > b", "answer": "holds", "numbers": "1 - 0"}]
     joined = replace(bench, overrides=("--data.root=/somewhere", "--train.epochs", "3"))
     assert f"`{asked} --data.root DATA --train.epochs 3`" in write_page(joined, page).read_text()
-    tested = replace(bench, split="test")
+    tested = replace(bench, split="test", overrides=())
     assert f"`{asked} --split test`" in write_page(tested, page).read_text()
 
 
