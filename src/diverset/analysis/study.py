@@ -52,6 +52,7 @@ def row_study(
 
     def write(bench: Bench, failed: Failed) -> Path:
         outcomes = [outcome_of(bench, row, failed) for row in rows]
+        picture, first = bench.out / f"{name}.png", columns[0]
         return write_page(
             bench,
             Page(
@@ -60,7 +61,9 @@ def row_study(
                 about,
                 tables=[outcome_table(outcomes, columns)],
                 verdicts=[judge(claim, outcomes) for claim in claims],
-                pictures=plot_rows(bench.out / f"{name}.png", bench.titled(title), outcomes, base),
+                pictures=plot_rows(
+                    picture, bench.titled(title), outcomes, base, first.metric, first.header
+                ),
                 numbers={"rows": [one.to_dict() for one in outcomes]},
                 notes=failures(outcomes),
             ),
