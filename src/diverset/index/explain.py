@@ -12,11 +12,11 @@ from jaxtyping import Float
 
 
 class Explained(NamedTuple):
-    """For one query and several stored sets, in float64."""
+    """For queries and stored sets, in the precision of their cosines."""
 
-    scores: Float[np.ndarray, " items"]
-    contributions: Float[np.ndarray, "items query_slots slots"]
-    cosines: Float[np.ndarray, "items query_slots slots"]
+    scores: Float[np.ndarray, "*items"]
+    contributions: Float[np.ndarray, "*items query_slots slots"]
+    cosines: Float[np.ndarray, "*items query_slots slots"]
 
 
 def explain(
@@ -31,7 +31,17 @@ def explain(
     (array([1.]), [[0.5, 0.0], [0.0, 0.5]])
     """
     cosines = np.einsum("qd,nsd->nqs", query.astype(np.float64), sets.astype(np.float64))
-    return Explained(smooth_chamfer_of(cosines, alpha), contributions_of(cosines, alpha), cosines)
+    return explain_cosines(cosines, alpha)
+
+
+def explain_cosines(
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Explained:
+    """The same for cosines that are known already."""
+    pairs = _items_innermost(cosines)
+    (score, share), (other_score, other_share) = (_one_way(pairs, axis, alpha) for axis in (0, 1))
+    contributions = np.moveaxis(share + other_share, (0, 1), (-2, -1))
+    return Explained(score + other_score, np.ascontiguousarray(contributions), cosines)
 
 
 def smooth_chamfer_of(
@@ -42,8 +52,9 @@ def smooth_chamfer_of(
     >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
     array([0.5433])
     """
-    both = [_logsumexp(alpha * cosines, axis).mean(axis=-1) for axis in (-2, -1)]
-    scores: Float[np.ndarray, "*items"] = (both[0] + both[1]) / (2 * alpha)
+    pairs = _items_innermost(cosines)
+    there, back = (_one_way(pairs, axis, alpha)[0] for axis in (0, 1))
+    scores: Float[np.ndarray, "*items"] = there + back
     return scores
 
 
@@ -56,18 +67,23 @@ def contributions_of(
     array([[[0.5, 0. ],
             [0. , 0.5]]])
     """
-    both = np.zeros_like(cosines)
-    for axis in (-2, -1):
-        weights = np.exp(alpha * (cosines - cosines.max(axis=axis, keepdims=True)))
-        weights /= weights.sum(axis=axis, keepdims=True)
-        both += weights / (2 * cosines.shape[-3 - axis])
-    return both
+    return explain_cosines(cosines, alpha).contributions
 
 
-def _logsumexp(
-    values: Float[np.ndarray, "*items query_slots slots"], axis: int
-) -> Float[np.ndarray, "*items left"]:
-    largest = values.max(axis=axis)
-    shifted = np.exp(values - np.expand_dims(largest, axis))
-    found: Float[np.ndarray, "*items left"] = largest + np.log(shifted.sum(axis=axis))
-    return found
+def _items_innermost(
+    cosines: Float[np.ndarray, "*items query_slots slots"],
+) -> Float[np.ndarray, "query_slots slots *items"]:
+    """So that sums over the few elements of a set run over whole vectors."""
+    return np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)))
+
+
+def _one_way(
+    pairs: Float[np.ndarray, "query_slots slots *items"], axis: int, alpha: float
+) -> tuple[Float[np.ndarray, "*items"], Float[np.ndarray, "query_slots slots *items"]]:
+    """One half of Eq. 6, elements along `axis` softly assigned, and of Eq. 8."""
+    largest = pairs.max(axis=axis, keepdims=True)
+    shares = np.exp(alpha * (pairs - largest))
+    sums = shares.sum(axis=axis, keepdims=True)
+    score: Float[np.ndarray, "*items"] = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
+    shares /= 2 * pairs.shape[1 - axis] * sums
+    return score, shares

@@ -6,12 +6,14 @@ The last word is in float64: of items that float32 cannot tell apart, the better
 from __future__ import annotations
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from diverset.index.codes import slack
+from diverset.index.explain import smooth_chamfer_of
 from diverset.similarity import reduce_smooth_chamfer
+
+MANY = 2  # times k candidates; of fewer, float32 would not spare float64 much
 
 
 def scores_of(
@@ -28,23 +30,38 @@ def scores_of(
 
 def best(
     queries: Float[np.ndarray, "queries query_slots dim"],
-    sets: Float[Tensor, "queries candidates slots dim"],
-    valid: Bool[Tensor, "queries candidates"],
+    sets: Float[np.ndarray, "queries candidates slots dim"],
+    valid: Bool[np.ndarray, "queries candidates"],
     k: int,
     alpha: float,
 ) -> tuple[Int64[np.ndarray, "queries few"], Float[np.ndarray, "queries few query_slots slots"]]:
-    """Of each query's candidates the k best and whatever float32 cannot tell from them.
+    """Of each query's candidates at least the k best and whatever float32 cannot tell from them.
+
+    In numpy: for so little, threads of torch would wait awake while those of faiss search.
 
     Returns their numbers among the candidates, and their cosines in float64.
     """
     count, candidates, slots, dim = sets.shape
-    asked = torch.from_numpy(queries)
-    scores = scores_of(asked, sets, alpha).masked_fill_(~valid, -torch.inf)
-    least = scores.topk(min(k, candidates)).values[:, -1:] - 2 * slack(dim, alpha)
-    few = int((scores >= least).sum(dim=1).max())
-    chosen = scores.topk(few).indices
-    flat = chosen + candidates * torch.arange(count)[:, None]
-    kept = sets.view(count * candidates, slots * dim).index_select(0, flat.flatten())
-    exact = asked.double() @ kept.view(count, few * slots, dim).double().transpose(1, 2)
-    exact = exact.view(count, -1, few, slots).transpose(1, 2)
-    return chosen.numpy(), exact.numpy()
+    if candidates <= MANY * k:
+        return np.broadcast_to(np.arange(candidates), (count, candidates)), _cosines(queries, sets)
+    flat = sets.reshape(count, candidates * slots, dim)
+    rough = np.matmul(flat, queries.transpose(0, 2, 1)).reshape(count, candidates, slots, -1)
+    scores = smooth_chamfer_of(rough.astype(np.float64), alpha)
+    scores[~valid] = -np.inf
+    least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k] - 2 * slack(dim, alpha)
+    few = int((scores >= least).sum(axis=1).max())
+    chosen = np.argpartition(-scores, few - 1, axis=1)[:, :few]
+    places = chosen + candidates * np.arange(count)[:, None]
+    kept = sets.reshape(count * candidates, slots, dim).take(places, axis=0)
+    return chosen, _cosines(queries, kept)
+
+
+def _cosines(
+    queries: Float[np.ndarray, "queries query_slots dim"],
+    sets: Float[np.ndarray, "queries few slots dim"],
+) -> Float[np.ndarray, "queries few query_slots slots"]:
+    """In float64, by a product of its own for each set: the same whatever else is asked."""
+    wide = sets.astype(np.float64).swapaxes(2, 3)
+    found: Float[np.ndarray, "queries few query_slots slots"]
+    found = np.matmul(queries.astype(np.float64)[:, None], wide)
+    return found
