@@ -214,7 +214,7 @@ def resident(index: SetIndex, queries: np.ndarray) -> float:
     the sets are mapped and read where needed."""
     index.search(queries[:4], K)  # of more, the room is given back
     scan = index.view().scan
-    held = scan.rows.nbytes + scan._space.nbytes
+    held = scan.rows.nbytes + scan._space.nbytes + scan._taken.nbytes
     for part in scan.parts:
         tensors = [getattr(part, field.name) for field in fields(part) if field.name != "sets"]
         held += sum(tensor.nbytes for tensor in tensors)

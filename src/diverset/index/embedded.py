@@ -168,7 +168,7 @@ class SetIndex:
                 return np.zeros((0, self.settings.slots, self.settings.dim), dtype=np.float32)
             chance = np.random.default_rng(seed)
             chosen = chance.permutation(there)[:count]
-            return scan.sets_at(chosen)
+            return scan.sets_at(chosen).copy()
 
     def count(self, where: str | None = None) -> int:
         """How many items there are, or pass a filter."""

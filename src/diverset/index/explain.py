@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+LARGEST_PLAIN_ALPHA = 300.0  # exp of it, and of its negative, is far from the ends of float64
+
 
 class Explained(NamedTuple):
     """For queries and stored sets, in the precision of their cosines."""
@@ -38,10 +40,12 @@ def explain_cosines(
     cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
 ) -> Explained:
     """The same for cosines that are known already."""
-    pairs = _items_innermost(cosines)
-    (score, share), (other_score, other_share) = (_one_way(pairs, axis, alpha) for axis in (0, 1))
-    contributions = np.moveaxis(share + other_share, (0, 1), (-2, -1))
-    return Explained(score + other_score, np.ascontiguousarray(contributions), cosines)
+    # Items innermost: sums over the few elements of a set then run over whole vectors.
+    pairs = np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)))
+    plain = np.exp(alpha * pairs, dtype=np.float64) if alpha <= LARGEST_PLAIN_ALPHA else None
+    (there, share), (back, other) = (_one_way(pairs, plain, axis, alpha) for axis in (0, 1))
+    contributions = np.ascontiguousarray(np.moveaxis(share + other, (0, 1), (-2, -1)))
+    return Explained(there + back, contributions, cosines)
 
 
 def smooth_chamfer_of(
@@ -52,10 +56,7 @@ def smooth_chamfer_of(
     >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
     array([0.5433])
     """
-    pairs = _items_innermost(cosines)
-    there, back = (_one_way(pairs, axis, alpha)[0] for axis in (0, 1))
-    scores: Float[np.ndarray, "*items"] = there + back
-    return scores
+    return explain_cosines(cosines, alpha).scores
 
 
 def contributions_of(
@@ -70,20 +71,18 @@ def contributions_of(
     return explain_cosines(cosines, alpha).contributions
 
 
-def _items_innermost(
-    cosines: Float[np.ndarray, "*items query_slots slots"],
-) -> Float[np.ndarray, "query_slots slots *items"]:
-    """So that sums over the few elements of a set run over whole vectors."""
-    return np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)))
-
-
 def _one_way(
-    pairs: Float[np.ndarray, "query_slots slots *items"], axis: int, alpha: float
+    pairs: Float[np.ndarray, "query_slots slots *items"],
+    plain: Float[np.ndarray, "query_slots slots *items"] | None,
+    axis: int,
+    alpha: float,
 ) -> tuple[Float[np.ndarray, "*items"], Float[np.ndarray, "query_slots slots *items"]]:
-    """One half of Eq. 6, elements along `axis` softly assigned, and of Eq. 8."""
-    largest = pairs.max(axis=axis, keepdims=True)
-    shares = np.exp(alpha * (pairs - largest))
-    sums = shares.sum(axis=axis, keepdims=True)
+    """One half of Eq. 6, elements along `axis` softly assigned, and of Eq. 8.
+
+    Where exponentials of all pairs stay finite, the plain ones serve both halves.
+    """
+    largest = 0.0 if plain is not None else pairs.max(axis=axis, keepdims=True)
+    weights = np.exp(alpha * (pairs - largest)) if plain is None else plain
+    sums = weights.sum(axis=axis, keepdims=True)
     score: Float[np.ndarray, "*items"] = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
-    shares /= 2 * pairs.shape[1 - axis] * sums
-    return score, shares
+    return score, weights / (2 * pairs.shape[1 - axis] * sums)

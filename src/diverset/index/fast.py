@@ -28,7 +28,7 @@ from diverset.index.scan import Candidates, Scan, padded
 from diverset.index.truth import Outdated, Truth
 
 ENDING = ".graph"
-LINKS, EFFORT = 16, 64  # of a node, and when it is built
+LINKS, EFFORT = 32, 64  # of a node, and when it is built; with 16, whole queries are missed
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
@@ -100,7 +100,10 @@ class Graphs:
         if self.elements is not None:
             rows = self._nearest(self.elements, queries.reshape(-1, queries.shape[2]), most)
             found.append(rows.reshape(len(queries), -1))
-        places = _places(scan, found[0] if len(found) == 1 else np.concatenate(found, axis=1))
+        if len(found) == 1:
+            places = _places(scan, found[0])
+        else:
+            places = _places(scan, np.sort(np.concatenate(found, axis=1), axis=1), twice=True)
         if scan.rows[-1] <= self.plan.last:
             return places
         first = int(np.searchsorted(scan.rows, self.plan.last, side="right"))
@@ -118,16 +121,18 @@ class Graphs:
         return rows
 
 
-def _places(scan: Scan, rows: Int64[np.ndarray, "queries found"]) -> Candidates:
-    """Row numbers as positions; -1 for what is no longer there or comes twice."""
+def _places(
+    scan: Scan, rows: Int64[np.ndarray, "queries found"], twice: bool = False
+) -> Candidates:
+    """Row numbers as positions; -1 for what is no longer there, or comes twice in a sorted line."""
     places: Candidates
-    rows = np.sort(rows, axis=1)
     if scan.rows[-1] - scan.rows[0] == len(scan) - 1:  # no gaps to look for
         places = np.clip(rows - scan.rows[0], 0, len(scan) - 1)
     else:
         places = np.searchsorted(scan.rows, rows).clip(max=len(scan) - 1)
     wrong = scan.rows[places] != rows
-    wrong[:, 1:] |= rows[:, 1:] == rows[:, :-1]
+    if twice:
+        wrong[:, 1:] |= rows[:, 1:] == rows[:, :-1]
     if len(scan.removed):
         wrong |= np.isin(places, scan.removed.numpy())
     places[wrong] = -1

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from jaxtyping import Float, Int64
 
-from diverset.index.base import Hit, Sets
+from diverset.index.base import Hit, Sets, hits_of
 from diverset.index.explain import contributions_of, explain_cosines
 from diverset.index.scan import Candidates, Scan
 from diverset.index.scoring import best
@@ -37,17 +37,19 @@ def _ranked(
 ) -> list[list[Hit]]:
     alpha, valid = truth.settings.alpha, candidates >= 0
     few, cosines = best(queries, scan.sets_at(np.maximum(candidates, 0)), valid, k, alpha)
-    scores, weights, cosines = explain_cosines(cosines, alpha)
-    places = candidates[np.arange(len(queries))[:, None], few]
+    scores, shares, cosines = explain_cosines(cosines, alpha)
+    each = np.arange(len(queries))[:, None]
+    places = candidates[each, few]
     scores[places < 0] = -np.inf
     rows = scan.rows[places]
     order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
-    kept = np.arange(len(queries))[:, None], order
-    rows, scores, weights, cosines = rows[kept], scores[kept], weights[kept], cosines[kept]
-    counts = (scores > -np.inf).sum(axis=1)
-    there = np.arange(scores.shape[1]) < counts[:, None]
-    hits = iter(_hits(truth, rows[there], scores[there], weights[there], cosines[there]))
-    return [list(islice(hits, count)) for count in counts.tolist()]
+    there = scores[each, order] > -np.inf
+    flat = (order + scores.shape[1] * each)[there]
+    pairs = cosines.shape[2:]
+    found = rows.take(flat), scores.take(flat)
+    why = (one.reshape(-1, *pairs).take(flat, axis=0) for one in (shares, cosines))
+    hits = iter(_hits(truth, *found, *why))
+    return [list(islice(hits, count)) for count in there.sum(axis=1).tolist()]
 
 
 def _hits(
@@ -57,8 +59,9 @@ def _hits(
     contributions: Float[np.ndarray, "hits query_slots slots"],
     cosines: Float[np.ndarray, "hits query_slots slots"],
 ) -> list[Hit]:
-    each = zip(truth.names(rows.tolist()), scores.tolist(), contributions, cosines, strict=True)
-    return [Hit(id, score, data.copy(), shares, pairs) for (id, data), score, shares, pairs in each]
+    names = truth.names(rows.tolist())
+    ids, metadata = [id for id, _ in names], [data.copy() for _, data in names]
+    return hits_of(ids, scores.tolist(), metadata, np.stack([contributions, cosines], axis=1))
 
 
 def ranked_by(

@@ -31,6 +31,7 @@ PORTION = 4096  # items that are narrowed at once
 MOSTLY = 0.2  # where means leave more than this, elements are read at once
 SMALL = 100  # a larger k leaves much by itself, and says nothing about the sets
 KEPT = 2**20  # bytes for bounds that are kept between calls, or four queries' if that is more
+KEPT_SETS = 4 * 2**20  # bytes for sets that are kept in the same way
 NOTHING = torch.finfo(torch.float32).min
 
 
@@ -48,6 +49,7 @@ class Scan:
         self.removed = torch.from_numpy(self.positions(removed))
         self._bounds: Bound = mean_bounds
         self._space = torch.empty(0)
+        self._taken = np.empty((0, 0, 0), dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,16 +64,21 @@ class Scan:
     def sets_at(
         self, positions: Int64[np.ndarray, "*shape"]
     ) -> Float[np.ndarray, "*shape slots dim"]:
-        """The sets themselves, at least one."""
+        """The sets themselves, at least one, in memory that the next call overwrites."""
+        flat, shape = positions.ravel(), self.sets[0].shape[1:]
+        if len(self._taken) < len(flat):  # kept, since new pages cost more than copying
+            self._taken = np.empty((len(flat), *shape), dtype=np.float32)
+        found = self._taken[: len(flat)]
+        if found.nbytes > KEPT_SETS:
+            self._taken = self._taken[:0].copy()
         if len(self.sets) == 1:
-            return self.sets[0].take(positions, axis=0)
-        flat = positions.ravel()
-        found = np.empty((len(flat), *self.sets[0].shape[1:]), dtype=np.float32)
-        owner = np.searchsorted(self.starts, flat, side="right") - 1
-        for part in np.unique(owner).tolist():
-            mine = np.flatnonzero(owner == part)
-            found[mine] = self.sets[part].take(flat[mine] - self.starts[part], axis=0)
-        return found.reshape(*positions.shape, *found.shape[1:])
+            self.sets[0].take(flat, axis=0, out=found, mode="clip")  # "raise" would copy twice
+        else:
+            owner = np.searchsorted(self.starts, flat, side="right") - 1
+            for part in np.unique(owner).tolist():
+                mine = np.flatnonzero(owner == part)
+                found[mine] = self.sets[part].take(flat[mine] - self.starts[part], axis=0)
+        return found.reshape(*positions.shape, *shape)
 
     def _split(self, cuts: Sequence[int]) -> Iterator[tuple[Codes, int, int, int]]:
         """Parts that some of the ascending positions fall into, and which of them."""

@@ -14,6 +14,7 @@ from diverset.index.explain import smooth_chamfer_of
 from diverset.similarity import reduce_smooth_chamfer
 
 MANY = 2  # times k candidates; of fewer, float32 would not spare float64 much
+CACHED = 2**19  # bytes in float64 that are still in the cache when they are multiplied
 
 
 def scores_of(
@@ -61,7 +62,13 @@ def _cosines(
     sets: Float[np.ndarray, "queries few slots dim"],
 ) -> Float[np.ndarray, "queries few query_slots slots"]:
     """In float64, by a product of its own for each set: the same whatever else is asked."""
-    wide = sets.astype(np.float64).swapaxes(2, 3)
-    found: Float[np.ndarray, "queries few query_slots slots"]
-    found = np.matmul(queries.astype(np.float64)[:, None], wide)
+    count, few, slots, dim = sets.shape
+    found = np.empty((count, few, queries.shape[1], slots))
+    step = max(1, CACHED // (8 * few * slots * dim))
+    room, asked = np.empty((min(step, count), few, slots, dim)), queries.astype(np.float64)
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        wide = room[: some.stop - start]
+        wide[:] = sets[some]
+        np.matmul(asked[some, None], wide.swapaxes(2, 3), out=found[some])
     return found

@@ -247,7 +247,10 @@ class Truth:
         They are kept for later: a row number never stands for anything else.
         """
         known = self._named
-        missing = {row for row in rows if row not in known}
+        try:
+            return [known[row] for row in rows]
+        except KeyError:
+            missing = set(rows).difference(known)
         if len(known) + len(missing) > NAMED:
             known.clear()
             missing = set(rows)

@@ -20,8 +20,8 @@ from diverset.index.base import Hit, Sets
 from diverset.index.fast import Plan
 from diverset.index.scan import Scan
 
-CANDIDATES = (1, 1.2, 1.5, 2, 3, 5, 10, 20, 50)  # times k
-EFFORTS = (1, 1.5, 2, 3, 4)  # times candidates
+CANDIDATES = (1, 1.2, 1.3, 1.5, 2, 3, 5, 10, 20, 50)  # times k
+EFFORTS = (1, 1.4, 1.7, 2, 2.5, 3, 4)  # times candidates
 Found = list[list[Hit]]
 Search = Callable[[Sets, Plan | None], Found]
 """Answers queries by a plan, or exactly."""
