@@ -22,7 +22,7 @@ from diverset.errors import IndexFileError, OptionError
 from diverset.index import upkeep
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
-from diverset.index.codes import Codes, encode_query
+from diverset.index.codes import Codes, encode_queries
 from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
 from diverset.index.ranking import Rule, ranked, ranked_by
 from diverset.index.scan import PORTION, Positions, Scan, padded
@@ -304,7 +304,7 @@ class SetIndex:
     def _survivors(
         self, scan: Scan, queries: Sets, k: int, where: str | None
     ) -> Iterator[Positions]:
-        coded = [encode_query(query) for query in queries]
+        coded = encode_queries(queries)
         if where is None:
             return scan.survivors(coded, k)
         chosen = torch.from_numpy(scan.positions(self._truth.rows(where)))

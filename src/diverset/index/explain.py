@@ -5,16 +5,18 @@ In float64 and numpy, for the few items that are shown; it does not know where s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-LARGEST_PLAIN_ALPHA = 300.0  # exp of it, and of its negative, is far from the ends of float64
+# Up to here exp(alpha * cosine) is far from both ends of float64, and serves both directions.
+LARGEST_PLAIN_ALPHA = 300.0
 
 
 class Explained(NamedTuple):
-    """For queries and stored sets, in the precision of their cosines."""
+    """For queries and stored sets."""
 
     scores: Float[np.ndarray, "*items"]
     contributions: Float[np.ndarray, "*items query_slots slots"]
@@ -40,10 +42,10 @@ def explain_cosines(
     cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
 ) -> Explained:
     """The same for cosines that are known already."""
-    # Items innermost: sums over the few elements of a set then run over whole vectors.
-    pairs = np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)))
-    plain = np.exp(alpha * pairs, dtype=np.float64) if alpha <= LARGEST_PLAIN_ALPHA else None
-    (there, share), (back, other) = (_one_way(pairs, plain, axis, alpha) for axis in (0, 1))
+    (there, share), (back, other) = (
+        (score, weights / (2 * elements * sums))
+        for score, weights, sums, elements in _both_ways(cosines, alpha)
+    )
     contributions = np.ascontiguousarray(np.moveaxis(share + other, (0, 1), (-2, -1)))
     return Explained(there + back, contributions, cosines)
 
@@ -56,7 +58,9 @@ def smooth_chamfer_of(
     >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
     array([0.5433])
     """
-    return explain_cosines(cosines, alpha).scores
+    there, back = (score for score, *_ in _both_ways(cosines, alpha))
+    scores: Float[np.ndarray, "*items"] = there + back
+    return scores
 
 
 def contributions_of(
@@ -71,18 +75,16 @@ def contributions_of(
     return explain_cosines(cosines, alpha).contributions
 
 
-def _one_way(
-    pairs: Float[np.ndarray, "query_slots slots *items"],
-    plain: Float[np.ndarray, "query_slots slots *items"] | None,
-    axis: int,
-    alpha: float,
-) -> tuple[Float[np.ndarray, "*items"], Float[np.ndarray, "query_slots slots *items"]]:
-    """One half of Eq. 6, elements along `axis` softly assigned, and of Eq. 8.
-
-    Where exponentials of all pairs stay finite, the plain ones serve both halves.
-    """
-    largest = 0.0 if plain is not None else pairs.max(axis=axis, keepdims=True)
-    weights = np.exp(alpha * (pairs - largest)) if plain is None else plain
-    sums = weights.sum(axis=axis, keepdims=True)
-    score: Float[np.ndarray, "*items"] = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
-    return score, weights / (2 * pairs.shape[1 - axis] * sums)
+def _both_ways(
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+    """Both halves of Eq. 6: scores, the weights of the softmax, their sums, elements assigned."""
+    # Items innermost: sums over the few elements of a set then run over whole vectors.
+    pairs = np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)), dtype=np.float64)
+    shared = np.exp(alpha * pairs) if alpha <= LARGEST_PLAIN_ALPHA else None
+    for axis in (0, 1):
+        largest = 0.0 if shared is not None else pairs.max(axis=axis, keepdims=True)
+        weights = np.exp(alpha * (pairs - largest)) if shared is None else shared
+        sums = weights.sum(axis=axis, keepdims=True)
+        scores = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
+        yield scores, weights, sums, pairs.shape[1 - axis]

@@ -23,12 +23,13 @@ from torch import Tensor
 from diverset.data.files import replace_durably
 from diverset.errors import IndexFileError, OptionError, import_extra
 from diverset.index.base import Sets
-from diverset.index.codes import encode_query
+from diverset.index.codes import encode_queries
 from diverset.index.scan import Candidates, Scan, padded
 from diverset.index.truth import Outdated, Truth
 
 ENDING = ".graph"
-LINKS, EFFORT = 32, 64  # of a node, and when it is built; with 16, whole queries are missed
+# Of a node, and when it is built. With 16 and 64, whole queries end far from their hits.
+LINKS, EFFORT = 32, 128
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
@@ -109,7 +110,7 @@ class Graphs:
         first = int(np.searchsorted(scan.rows, self.plan.last, side="right"))
         late = torch.arange(first, len(scan))  # not in the graphs yet
         late = late[~torch.isin(late, scan.removed)]
-        narrowed = (scan.narrow(encode_query(query), late, k) for query in queries)
+        narrowed = (scan.narrow(query, late, k) for query in encode_queries(queries))
         return np.concatenate([places, padded(narrowed)], axis=1)
 
     def _nearest(

@@ -119,7 +119,8 @@ class Scan:
         bounds = self._workspace(len(batch))
         for part, start in zip(self.parts, self.starts[:-1].tolist(), strict=True):
             bound(batch, part, bounds[:, start : start + len(part)])
-        bounds[:, self.removed] = NOTHING
+        if len(self.removed):
+            bounds[:, self.removed] = NOTHING
         if allowed is not None:
             bounds[:, : len(self)].masked_fill_(~allowed, NOTHING)
         peaks = bounds.view(len(batch), -1, CHUNK).amax(dim=2)
@@ -142,11 +143,13 @@ class Scan:
         lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
         if seeds.shape[1] < k or not len(self):
             return torch.full((len(batch),), lowest)
-        exact = torch.stack([query.exact for query in batch.queries])
-        sets = torch.from_numpy(self.sets_at(seeds.clamp_(max=len(self) - 1).numpy()))
+        exact = torch.stack([query.exact for query in batch.queries]).numpy()
+        sets = self.sets_at(seeds.clamp_(max=len(self) - 1).numpy())
         scores = scores_of(exact, sets, self.alpha)
-        scores.masked_fill_(highest <= NOTHING, NOTHING)
-        return (scores.topk(k).values[:, -1] - slack(batch.dim, self.alpha)).clamp(min=lowest)
+        scores[highest.numpy() <= NOTHING] = NOTHING
+        scores.partition(-k, axis=1)
+        least = scores[:, -k] - slack(batch.dim, self.alpha)
+        return torch.from_numpy(least.clip(min=lowest).astype(np.float32))
 
     def narrow(self, query: Query, positions: Positions, k: int) -> Positions:
         """Those of some (ascending) positions that can be among the k best of them."""

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
 
 from diverset.index.codes import slack
 from diverset.index.explain import smooth_chamfer_of
-from diverset.similarity import reduce_smooth_chamfer
 
 MANY = 2  # times k candidates; of fewer, float32 would not spare float64 much
 CACHED = 2**19  # bytes in float64 that are still in the cache when they are multiplied
 
 
 def scores_of(
-    queries: Float[Tensor, "queries query_slots dim"],
-    sets: Float[Tensor, "queries candidates slots dim"],
+    queries: Float[np.ndarray, "queries query_slots dim"],
+    sets: Float[np.ndarray, "queries candidates slots dim"],
     alpha: float,
-) -> Float[Tensor, "queries candidates"]:
+) -> Float[np.ndarray, "queries candidates"]:
     """Smooth-Chamfer of each query with its own candidates, in float32: right to `slack`."""
     count, candidates, slots, dim = sets.shape
-    cosines = queries @ sets.view(count, candidates * slots, dim).transpose(1, 2)
-    by_slot = cosines.view(count, -1, candidates, slots).transpose(2, 3)
-    return reduce_smooth_chamfer(by_slot.contiguous(), alpha)
+    flat = sets.reshape(count, candidates * slots, dim)
+    cosines = np.matmul(flat, queries.transpose(0, 2, 1)).reshape(count, candidates, slots, -1)
+    return smooth_chamfer_of(cosines.astype(np.float64), alpha)
 
 
 def best(
@@ -45,9 +43,7 @@ def best(
     count, candidates, slots, dim = sets.shape
     if candidates <= MANY * k:
         return np.broadcast_to(np.arange(candidates), (count, candidates)), _cosines(queries, sets)
-    flat = sets.reshape(count, candidates * slots, dim)
-    rough = np.matmul(flat, queries.transpose(0, 2, 1)).reshape(count, candidates, slots, -1)
-    scores = smooth_chamfer_of(rough.astype(np.float64), alpha)
+    scores = scores_of(queries, sets, alpha)
     scores[~valid] = -np.inf
     least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k] - 2 * slack(dim, alpha)
     few = int((scores >= least).sum(axis=1).max())
