@@ -28,8 +28,8 @@ from diverset.index.scan import Candidates, Scan, padded
 from diverset.index.truth import Outdated, Truth
 
 ENDING = ".graph"
-# Of a node, and when it is built. With 16 and 64, whole queries end far from their hits.
-LINKS, EFFORT = 32, 128
+# Of a node, and when it is built. With an effort of 64, some searches end far from all hits.
+LINKS, EFFORT = 24, 128
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
@@ -128,10 +128,11 @@ def _places(
     """Row numbers as positions; -1 for what is no longer there, or comes twice in a sorted line."""
     places: Candidates
     if scan.rows[-1] - scan.rows[0] == len(scan) - 1:  # no gaps to look for
-        places = np.clip(rows - scan.rows[0], 0, len(scan) - 1)
+        places = rows - scan.rows[0]
+        wrong = (places < 0) | (places >= len(scan))
     else:
         places = np.searchsorted(scan.rows, rows).clip(max=len(scan) - 1)
-    wrong = scan.rows[places] != rows
+        wrong = scan.rows[places] != rows
     if twice:
         wrong[:, 1:] |= rows[:, 1:] == rows[:, :-1]
     if len(scan.removed):

@@ -39,7 +39,7 @@ def _ranked(
     few, cosines = best(queries, scan.sets_at(np.maximum(candidates, 0)), valid, k, alpha)
     scores, shares, cosines = explain_cosines(cosines, alpha)
     each = np.arange(len(queries))[:, None]
-    places = candidates[each, few]
+    places = candidates if few is None else candidates[each, few]
     scores[places < 0] = -np.inf
     rows = scan.rows[places]
     order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
@@ -59,9 +59,11 @@ def _hits(
     contributions: Float[np.ndarray, "hits query_slots slots"],
     cosines: Float[np.ndarray, "hits query_slots slots"],
 ) -> list[Hit]:
-    names = truth.names(rows.tolist())
-    ids, metadata = [id for id, _ in names], [data.copy() for _, data in names]
-    return hits_of(ids, scores.tolist(), metadata, np.stack([contributions, cosines], axis=1))
+    if not len(rows):
+        return []
+    ids, metadata = zip(*truth.names(rows.tolist()), strict=True)
+    own = list(map(dict.copy, metadata))  # what a caller does to them is not to be kept
+    return hits_of(ids, scores.tolist(), own, np.stack([contributions, cosines], axis=1))
 
 
 def ranked_by(

@@ -33,16 +33,18 @@ def best(
     valid: Bool[np.ndarray, "queries candidates"],
     k: int,
     alpha: float,
-) -> tuple[Int64[np.ndarray, "queries few"], Float[np.ndarray, "queries few query_slots slots"]]:
+) -> tuple[
+    Int64[np.ndarray, "queries few"] | None, Float[np.ndarray, "queries few query_slots slots"]
+]:
     """Of each query's candidates at least the k best and whatever float32 cannot tell from them.
 
     In numpy: for so little, threads of torch would wait awake while those of faiss search.
 
-    Returns their numbers among the candidates, and their cosines in float64.
+    Returns their numbers among the candidates, or None for all, and their cosines in float64.
     """
     count, candidates, slots, dim = sets.shape
     if candidates <= MANY * k:
-        return np.broadcast_to(np.arange(candidates), (count, candidates)), _cosines(queries, sets)
+        return None, _cosines(queries, sets)
     scores = scores_of(queries, sets, alpha)
     scores[~valid] = -np.inf
     least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k] - 2 * slack(dim, alpha)
