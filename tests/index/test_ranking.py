@@ -99,6 +99,8 @@ def test_names_are_kept_bounded_and_right(tmp_path, monkeypatch):
 def test_a_hit_is_a_plain_value(tmp_path):
     with make_index(tmp_path, 5, metadata=[{"n": n} for n in range(5)]) as index:
         (hit,) = index.search(make_sets(1), k=1)[0]
+    assert not hasattr(hit, "nothing")
+    assert len(pickle.dumps(hit)) < 2000  # itself, not the other hits of the call
     again = pickle.loads(pickle.dumps(hit))
     assert (again.id, again.score, again.metadata) == (hit.id, hit.score, hit.metadata)
     np.testing.assert_array_equal(again.contributions, hit.contributions)
