@@ -71,7 +71,7 @@ def check_sets(name: str, sets: Any, dim: int) -> NDArray[np.float32]:
         raise ShapeError(f"{name} are {array.shape[2]} wide, the index holds {dim}; use one model")
     # Copied: torch wants memory it could write to, and nobody may change it meanwhile.
     array = np.array(array, dtype=np.float32, order="C")
-    norms = np.linalg.norm(array, axis=-1)
+    norms = np.sqrt(np.einsum("nsd,nsd->ns", array, array))
     good = np.abs(norms - 1) <= UNIT_TOLERANCE  # False for NaN as well
     if not good.all():
         item, element = np.argwhere(~good)[0]

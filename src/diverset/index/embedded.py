@@ -17,23 +17,21 @@ from typing import TypeVar
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch.nn.utils.rnn import pad_sequence
 
 from diverset.errors import IndexFileError, OptionError
 from diverset.index import upkeep
 from diverset.index.base import Hit, Metadata, Records, Sets, Settings
 from diverset.index.checks import check_items, check_k, check_queries, wanted_ids
-from diverset.index.codes import Codes, encode_query
+from diverset.index.codes import Codes, encode_queries
 from diverset.index.fast import Graphs, Plan, need_plan, plans, read_plan, save_plan
 from diverset.index.ranking import Rule, ranked, ranked_by
-from diverset.index.scan import PORTION, Positions, Scan
+from diverset.index.scan import PORTION, Positions, Scan, padded
 from diverset.index.segments import Segment, read
 from diverset.index.truth import FILE, Outdated, Truth, reporting
 from diverset.index.tune import Tuned, choose, sample_queries
 from diverset.index.verify import problems
 
 Answer = TypeVar("Answer")
-_NONE = torch.empty(0, dtype=torch.int64)
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,7 @@ class SetIndex:
         self._lock = threading.RLock()
         self._view: _View | None = None
         self._opened: Graphs | None = None
+        self._planned: tuple[int, Plan] | None = None  # at which count of changes it was read
 
     @classmethod
     def create(cls, folder: str | Path, settings: Settings) -> SetIndex:
@@ -153,7 +152,7 @@ class SetIndex:
                 chosen = np.setdiff1d(np.arange(len(scan)), scan.removed.numpy())
             else:
                 chosen = scan.positions(self._truth.rows(where))
-            return ranked_by(self._truth, scan, query, torch.from_numpy(chosen), rule, k)
+            return ranked_by(self._truth, scan, query, chosen, rule, k)
 
     def get(self, ids: Sequence[str]) -> Records:
         """Those of some items that are there, in the order asked for."""
@@ -169,7 +168,7 @@ class SetIndex:
                 return np.zeros((0, self.settings.slots, self.settings.dim), dtype=np.float32)
             chance = np.random.default_rng(seed)
             chosen = chance.permutation(there)[:count]
-            return scan.sets_at(torch.from_numpy(chosen)).numpy()
+            return scan.sets_at(chosen).copy()
 
     def count(self, where: str | None = None) -> int:
         """How many items there are, or pass a filter."""
@@ -277,7 +276,9 @@ class SetIndex:
         self, queries: Sets, k: int, where: str | None, exact: bool
     ) -> tuple[_View, list[list[Hit]]]:
         view = self.view()
-        plan = None if exact else need_plan(self._truth)
+        if not exact and (self._planned is None or self._planned[0] != view.changes):
+            self._planned = view.changes, need_plan(self._truth)
+        plan = None if exact or self._planned is None else self._planned[1]
         return view, self._search(view.scan, queries, k, where, plan)
 
     def _search(
@@ -297,13 +298,13 @@ class SetIndex:
         return hits
 
     def _exactly(self, scan: Scan, queries: Sets, k: int, where: str | None) -> list[list[Hit]]:
-        found = pad_sequence([_NONE, *self._survivors(scan, queries, k, where)], True, -1)[1:]
+        found = padded(self._survivors(scan, queries, k, where))
         return list(ranked(self._truth, scan, queries, found, k))
 
     def _survivors(
         self, scan: Scan, queries: Sets, k: int, where: str | None
     ) -> Iterator[Positions]:
-        coded = [encode_query(query) for query in queries]
+        coded = encode_queries(queries)
         if where is None:
             return scan.survivors(coded, k)
         chosen = torch.from_numpy(scan.positions(self._truth.rows(where)))

@@ -5,18 +5,22 @@ In float64 and numpy, for the few items that are shown; it does not know where s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+# Up to here exp(alpha * cosine) is far from both ends of float64, and serves both directions.
+LARGEST_PLAIN_ALPHA = 300.0
+
 
 class Explained(NamedTuple):
-    """For one query and several stored sets, in float64."""
+    """For queries and stored sets."""
 
-    scores: Float[np.ndarray, " items"]
-    contributions: Float[np.ndarray, "items query_slots slots"]
-    cosines: Float[np.ndarray, "items query_slots slots"]
+    scores: Float[np.ndarray, "*items"]
+    contributions: Float[np.ndarray, "*items query_slots slots"]
+    cosines: Float[np.ndarray, "*items query_slots slots"]
 
 
 def explain(
@@ -31,7 +35,19 @@ def explain(
     (array([1.]), [[0.5, 0.0], [0.0, 0.5]])
     """
     cosines = np.einsum("qd,nsd->nqs", query.astype(np.float64), sets.astype(np.float64))
-    return Explained(smooth_chamfer_of(cosines, alpha), contributions_of(cosines, alpha), cosines)
+    return explain_cosines(cosines, alpha)
+
+
+def explain_cosines(
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Explained:
+    """The same for cosines that are known already."""
+    (there, share), (back, other) = (
+        (score, weights / (2 * elements * sums))
+        for score, weights, sums, elements in _both_ways(cosines, alpha)
+    )
+    contributions = np.ascontiguousarray(np.moveaxis(share + other, (0, 1), (-2, -1)))
+    return Explained(there + back, contributions, cosines)
 
 
 def smooth_chamfer_of(
@@ -42,8 +58,8 @@ def smooth_chamfer_of(
     >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
     array([0.5433])
     """
-    both = [_logsumexp(alpha * cosines, axis).mean(axis=-1) for axis in (-2, -1)]
-    scores: Float[np.ndarray, "*items"] = (both[0] + both[1]) / (2 * alpha)
+    there, back = (score for score, *_ in _both_ways(cosines, alpha))
+    scores: Float[np.ndarray, "*items"] = there + back
     return scores
 
 
@@ -56,18 +72,19 @@ def contributions_of(
     array([[[0.5, 0. ],
             [0. , 0.5]]])
     """
-    both = np.zeros_like(cosines)
-    for axis in (-2, -1):
-        weights = np.exp(alpha * (cosines - cosines.max(axis=axis, keepdims=True)))
-        weights /= weights.sum(axis=axis, keepdims=True)
-        both += weights / (2 * cosines.shape[-3 - axis])
-    return both
+    return explain_cosines(cosines, alpha).contributions
 
 
-def _logsumexp(
-    values: Float[np.ndarray, "*items query_slots slots"], axis: int
-) -> Float[np.ndarray, "*items left"]:
-    largest = values.max(axis=axis)
-    shifted = np.exp(values - np.expand_dims(largest, axis))
-    found: Float[np.ndarray, "*items left"] = largest + np.log(shifted.sum(axis=axis))
-    return found
+def _both_ways(
+    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
+    """Both halves of Eq. 6: scores, the weights of the softmax, their sums, elements assigned."""
+    # Items innermost: sums over the few elements of a set then run over whole vectors.
+    pairs = np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)), dtype=np.float64)
+    shared = np.exp(alpha * pairs) if alpha <= LARGEST_PLAIN_ALPHA else None
+    for axis in (0, 1):
+        largest = 0.0 if shared is not None else pairs.max(axis=axis, keepdims=True)
+        weights = np.exp(alpha * (pairs - largest)) if shared is None else shared
+        sums = weights.sum(axis=axis, keepdims=True)
+        scores = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
+        yield scores, weights, sums, pairs.shape[1 - axis]

@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from diverset.data.files import replace_durably
 from diverset.errors import IndexFileError, OptionError, import_extra
 from diverset.index.base import Sets
-from diverset.index.codes import encode_query
-from diverset.index.scan import Scan
+from diverset.index.codes import encode_queries
+from diverset.index.scan import Candidates, Scan, padded
 from diverset.index.truth import Outdated, Truth
 
 ENDING = ".graph"
-LINKS, EFFORT = 16, 64  # of a node, and when it is built
+# Of a node, and when it is built. With an effort of 64, some searches end far from all hits.
+LINKS, EFFORT = 24, 128
 SAMPLE = 50_000  # vectors that the 8-bit ranges of a graph are learned from
 PORTION = 8192  # items at once
 
@@ -94,22 +94,24 @@ class Graphs:
                 f"{file} is missing or damaged; run diverset index tune again, or search exactly"
             ) from error
 
-    def candidates(self, scan: Scan, queries: Sets, k: int) -> Int64[Tensor, "queries found"]:
+    def candidates(self, scan: Scan, queries: Sets, k: int) -> Candidates:
         """Positions of candidates, each once; -1 where there are fewer."""
         most = max(self.plan.candidates, k)
         found = [self._nearest(self.means, queries.mean(axis=1), most)]
         if self.elements is not None:
             rows = self._nearest(self.elements, queries.reshape(-1, queries.shape[2]), most)
             found.append(rows.reshape(len(queries), -1))
-        places = torch.from_numpy(_places(scan, np.concatenate(found, axis=1)))
-        first = int(np.searchsorted(scan.rows, self.plan.last, side="right"))
-        if first == len(scan):
+        if len(found) == 1:
+            places = _places(scan, found[0])
+        else:
+            places = _places(scan, np.sort(np.concatenate(found, axis=1), axis=1), twice=True)
+        if scan.rows[-1] <= self.plan.last:
             return places
+        first = int(np.searchsorted(scan.rows, self.plan.last, side="right"))
         late = torch.arange(first, len(scan))  # not in the graphs yet
         late = late[~torch.isin(late, scan.removed)]
-        narrowed = [scan.narrow(encode_query(query), late, k) for query in queries]
-        padded = pad_sequence(narrowed, True, -1)
-        return torch.cat([places, padded], dim=1)
+        narrowed = (scan.narrow(query, late, k) for query in encode_queries(queries))
+        return np.concatenate([places, padded(narrowed)], axis=1)
 
     def _nearest(
         self, graph: Any, vectors: Float[np.ndarray, "vectors dim"], most: int
@@ -121,13 +123,18 @@ class Graphs:
 
 
 def _places(
-    scan: Scan, rows: Int64[np.ndarray, "queries found"]
-) -> Int64[np.ndarray, "queries found"]:
-    """Row numbers as positions; -1 for what is no longer there or comes twice."""
-    rows = np.sort(rows, axis=1)
-    places = np.searchsorted(scan.rows, rows).clip(max=len(scan) - 1)
-    wrong = scan.rows[places] != rows
-    wrong[:, 1:] |= rows[:, 1:] == rows[:, :-1]
+    scan: Scan, rows: Int64[np.ndarray, "queries found"], twice: bool = False
+) -> Candidates:
+    """Row numbers as positions; -1 for what is no longer there, or comes twice in a sorted line."""
+    places: Candidates
+    if scan.rows[-1] - scan.rows[0] == len(scan) - 1:  # no gaps to look for
+        places = rows - scan.rows[0]
+        wrong = (places < 0) | (places >= len(scan))
+    else:
+        places = np.searchsorted(scan.rows, rows).clip(max=len(scan) - 1)
+        wrong = scan.rows[places] != rows
+    if twice:
+        wrong[:, 1:] |= rows[:, 1:] == rows[:, :-1]
     if len(scan.removed):
         wrong |= np.isin(places, scan.removed.numpy())
     places[wrong] = -1

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float, Int64
-from torch import Tensor
 
-from diverset.index.base import Hit, Sets
-from diverset.index.explain import contributions_of, smooth_chamfer_of
-from diverset.index.scan import Scan
+from diverset.index.base import Hit, Sets, hits_of
+from diverset.index.explain import contributions_of, explain_cosines
+from diverset.index.scan import Candidates, Scan
 from diverset.index.scoring import best
 from diverset.index.truth import Truth
 
-AT_ONCE = 64 * 2**20  # bytes of sets that are scored together
+AT_ONCE = 16 * 2**20  # bytes of sets that are scored together
 Rule = Callable[[Float[np.ndarray, "items query_slots slots"]], Float[np.ndarray, " items"]]
 """From the cosines of elements to scores, larger is better."""
 
 
 def ranked(
-    truth: Truth, scan: Scan, queries: Sets, candidates: Int64[Tensor, "queries candidates"], k: int
+    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int
 ) -> Iterator[list[Hit]]:
     """The k best of each query's candidates; -1 stands for none."""
     if not candidates.shape[1] or not len(scan):
@@ -33,31 +33,44 @@ def ranked(
 
 
 def _ranked(
-    truth: Truth, scan: Scan, queries: Sets, candidates: Int64[Tensor, "queries candidates"], k: int
-) -> Iterator[list[Hit]]:
+    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int
+) -> list[list[Hit]]:
     alpha, valid = truth.settings.alpha, candidates >= 0
-    few, cosines = best(queries, scan.sets_at(candidates.clamp(min=0)), valid, k, alpha)
-    scores = smooth_chamfer_of(cosines, alpha)
-    scores[~np.take_along_axis(valid.numpy(), few, axis=1)] = -np.inf
-    rows = scan.rows[np.take_along_axis(candidates.numpy(), few, axis=1)]
+    few, cosines = best(queries, scan.sets_at(np.maximum(candidates, 0)), valid, k, alpha)
+    scores, shares, cosines = explain_cosines(cosines, alpha)
+    each = np.arange(len(queries))[:, None]
+    places = candidates if few is None else candidates[each, few]
+    scores[places < 0] = -np.inf
+    rows = scan.rows[places]
     order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
-    rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
-    cosines = np.take_along_axis(cosines, order[:, :, None, None], 1)
-    weights = contributions_of(cosines, alpha)
-    names = truth.names(np.unique(rows).tolist())
-    for one in zip(rows.tolist(), scores.tolist(), weights, cosines, strict=True):
-        yield [
-            Hit(names[row][0], score, names[row][1], weight, cosine)
-            for row, score, weight, cosine in zip(*one, strict=True)
-            if score > -np.inf
-        ]
+    there = scores[each, order] > -np.inf
+    flat = (order + scores.shape[1] * each)[there]
+    pairs = cosines.shape[2:]
+    found = rows.take(flat), scores.take(flat)
+    why = (one.reshape(-1, *pairs).take(flat, axis=0) for one in (shares, cosines))
+    hits = iter(_hits(truth, *found, *why))
+    return [list(islice(hits, count)) for count in there.sum(axis=1).tolist()]
+
+
+def _hits(
+    truth: Truth,
+    rows: Int64[np.ndarray, " hits"],
+    scores: Float[np.ndarray, " hits"],
+    contributions: Float[np.ndarray, "hits query_slots slots"],
+    cosines: Float[np.ndarray, "hits query_slots slots"],
+) -> list[Hit]:
+    if not len(rows):
+        return []
+    ids, metadata = zip(*truth.names(rows.tolist()), strict=True)
+    own = list(map(dict.copy, metadata))  # what a caller does to them is not to be kept
+    return hits_of(ids, scores.tolist(), own, np.stack([contributions, cosines], axis=1))
 
 
 def ranked_by(
     truth: Truth,
     scan: Scan,
     query: Float[np.ndarray, "query_slots dim"],
-    chosen: Int64[Tensor, " items"],
+    chosen: Int64[np.ndarray, " items"],
     rule: Rule,
     k: int,
 ) -> list[Hit]:
@@ -66,18 +79,15 @@ def ranked_by(
     rows, scores, cosines = [], [], []
     for start in range(0, len(chosen), at_once):
         some = chosen[start : start + at_once]
-        found = np.einsum("qd,nsd->nqs", query, scan.sets_at(some).numpy(), optimize=True)
+        found = np.einsum("qd,nsd->nqs", query, scan.sets_at(some), optimize=True)
         each = np.asarray(rule(found), dtype=np.float64)
         best = np.argsort(-each, kind="stable")[:k]
-        rows.append(scan.rows[some.numpy()[best]])
+        rows.append(scan.rows[some[best]])
         scores.append(each[best])
         cosines.append(found[best])
     if not rows:
         return []
     order = np.argsort(-np.concatenate(scores), kind="stable")[:k]
-    kept, pairs = np.concatenate(rows)[order].tolist(), np.concatenate(cosines)[order]
-    names, weights = truth.names(kept), contributions_of(pairs, truth.settings.alpha)
-    return [
-        Hit(names[row][0], float(np.concatenate(scores)[at]), names[row][1], weight, pair)
-        for row, at, weight, pair in zip(kept, order, weights, pairs, strict=True)
-    ]
+    kept, pairs = np.concatenate(rows)[order], np.concatenate(cosines)[order]
+    weights = contributions_of(pairs, truth.settings.alpha)
+    return _hits(truth, kept, np.concatenate(scores)[order], weights, pairs)

@@ -8,7 +8,7 @@ among what `survivors` returns. It does not know exact sets, ids or metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from diverset.index.scoring import scores_of
 
 Bound = Callable[[Batch, Codes, Tensor], None]
 Positions = Int64[Tensor, " chosen"]
+Candidates = Int64[np.ndarray, "queries candidates"]
+"""Positions for each query; -1 stands for none."""
 WORKSPACE = 64 * 2**20  # bytes for bounds: so many queries are answered in one pass
 CHUNK = 64  # bounds that are looked at through their maximum first
 SEEDS = 4  # times k items give the first threshold
@@ -29,6 +31,7 @@ PORTION = 4096  # items that are narrowed at once
 MOSTLY = 0.2  # where means leave more than this, elements are read at once
 SMALL = 100  # a larger k leaves much by itself, and says nothing about the sets
 KEPT = 2**20  # bytes for bounds that are kept between calls, or four queries' if that is more
+KEPT_SETS = 4 * 2**20  # bytes for sets that are kept in the same way
 NOTHING = torch.finfo(torch.float32).min
 
 
@@ -41,10 +44,12 @@ class Scan:
         self.parts, self.alpha = [part for part in parts if len(part)], alpha
         empty = np.empty(0, dtype=np.int64)
         self.rows = np.concatenate([empty, *(part.rows.numpy() for part in self.parts)])
+        self.sets = [part.sets.numpy() for part in self.parts]
         self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
         self.removed = torch.from_numpy(self.positions(removed))
         self._bounds: Bound = mean_bounds
         self._space = torch.empty(0)
+        self._taken = np.empty((0, 0, 0), dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -56,21 +61,24 @@ class Scan:
         found: Int64[np.ndarray, " found"] = places[np.isin(self.rows[places], rows)]
         return np.unique(found)
 
-    def sets_at(self, positions: Int64[Tensor, "*shape"]) -> Float[Tensor, "*shape slots dim"]:
-        """The sets themselves, at least one."""
-        if len(self.parts) == 1:
-            taken = self.parts[0].sets.index_select(0, positions.flatten())
-            return taken.view(*positions.shape, *taken.shape[1:])
-        flat, order = positions.flatten().sort()
-        cuts = torch.searchsorted(flat, torch.from_numpy(self.starts)).tolist()
-        found = [
-            part.sets.index_select(0, flat[first:last] - start)
-            for part, start, first, last in self._split(cuts)
-        ]
-        back = torch.empty_like(order)
-        back[order] = torch.arange(len(order))
-        joined = (found[0] if len(found) == 1 else torch.cat(found)).index_select(0, back)
-        return joined.view(*positions.shape, *joined.shape[1:])
+    def sets_at(
+        self, positions: Int64[np.ndarray, "*shape"]
+    ) -> Float[np.ndarray, "*shape slots dim"]:
+        """The sets themselves, at least one, in memory that the next call overwrites."""
+        flat, shape = positions.ravel(), self.sets[0].shape[1:]
+        if len(self._taken) < len(flat):  # kept, since new pages cost more than copying
+            self._taken = np.empty((len(flat), *shape), dtype=np.float32)
+        found = self._taken[: len(flat)]
+        if found.nbytes > KEPT_SETS:
+            self._taken = self._taken[:0].copy()
+        if len(self.sets) == 1:
+            self.sets[0].take(flat, axis=0, out=found, mode="clip")  # "raise" would copy twice
+        else:
+            owner = np.searchsorted(self.starts, flat, side="right") - 1
+            for part in np.unique(owner).tolist():
+                mine = np.flatnonzero(owner == part)
+                found[mine] = self.sets[part].take(flat[mine] - self.starts[part], axis=0)
+        return found.reshape(*positions.shape, *shape)
 
     def _split(self, cuts: Sequence[int]) -> Iterator[tuple[Codes, int, int, int]]:
         """Parts that some of the ascending positions fall into, and which of them."""
@@ -111,7 +119,8 @@ class Scan:
         bounds = self._workspace(len(batch))
         for part, start in zip(self.parts, self.starts[:-1].tolist(), strict=True):
             bound(batch, part, bounds[:, start : start + len(part)])
-        bounds[:, self.removed] = NOTHING
+        if len(self.removed):
+            bounds[:, self.removed] = NOTHING
         if allowed is not None:
             bounds[:, : len(self)].masked_fill_(~allowed, NOTHING)
         peaks = bounds.view(len(batch), -1, CHUNK).amax(dim=2)
@@ -134,10 +143,13 @@ class Scan:
         lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
         if seeds.shape[1] < k or not len(self):
             return torch.full((len(batch),), lowest)
-        exact = torch.stack([query.exact for query in batch.queries])
-        scores = scores_of(exact, self.sets_at(seeds.clamp(max=len(self) - 1)), self.alpha)
-        scores.masked_fill_(highest <= NOTHING, NOTHING)
-        return (scores.topk(k).values[:, -1] - slack(batch.dim, self.alpha)).clamp(min=lowest)
+        exact = torch.stack([query.exact for query in batch.queries]).numpy()
+        sets = self.sets_at(seeds.clamp_(max=len(self) - 1).numpy())
+        scores = scores_of(exact, sets, self.alpha)
+        scores[highest.numpy() <= NOTHING] = NOTHING
+        scores.partition(-k, axis=1)
+        least = scores[:, -k] - slack(batch.dim, self.alpha)
+        return torch.from_numpy(least.clip(min=lowest).astype(np.float32))
 
     def narrow(self, query: Query, positions: Positions, k: int) -> Positions:
         """Those of some (ascending) positions that can be among the k best of them."""
@@ -177,3 +189,12 @@ def _threshold(low: Float[Tensor, " known"], k: int) -> float:
     """What k items are known to reach; above `NOTHING`, which stands for items not asked for."""
     lowest = float(np.nextafter(np.float32(NOTHING), np.float32(0)))
     return lowest if len(low) < k else max(lowest, float(low.topk(k).values[-1]))
+
+
+def padded(each: Iterable[Positions]) -> Candidates:
+    """Positions found for each query side by side, with -1 where there are fewer."""
+    found = list(each)
+    both = np.full((len(found), max(map(len, found), default=0)), -1, dtype=np.int64)
+    for line, positions in zip(both, found, strict=True):
+        line[: len(positions)] = positions.numpy()
+    return both

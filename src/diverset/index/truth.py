@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from diverset.errors import IndexFileError, OptionError
-from diverset.index.base import Metadata, Records, Sets, Settings
+from diverset.index.base import Metadata, Records, Scalar, Sets, Settings
 from diverset.index.filters import to_sql
 from diverset.index.where import kind, parse
 
@@ -28,6 +28,7 @@ FILE = "truth.sqlite"
 FORMAT = 1
 PATIENCE = 60.0  # seconds that a writer waits for another one
 AT_ONCE = 500  # row numbers in one statement
+NAMED = 2**14  # items whose ids and metadata are kept in memory once they were found
 ABOUT = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'"
 SCHEMA = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -62,6 +63,7 @@ class Truth:
     ) -> None:
         self.folder, self.connection, self.settings = folder, connection, settings
         self._stamp = stamp  # of a file that is read without locks
+        self._named: dict[int, tuple[str, dict[str, Scalar]]] = {}
 
     @classmethod
     def create(cls, folder: Path, settings: Settings) -> Truth:
@@ -114,6 +116,7 @@ class Truth:
         if self._outdated():
             self.connection.close()
             self.connection, self._stamp = _connect(self.folder)
+            self._named.clear()  # by now it may be another index
 
     def _outdated(self) -> bool:
         return self._stamp is not None and self._stamp != _stamp(self.folder)
@@ -238,17 +241,28 @@ class Truth:
             blobs.append(blob)
         return np.array(rows, dtype=np.int64), self._decode(rows, blobs)
 
-    def names(self, rows: Sequence[int]) -> dict[int, tuple[str, Metadata]]:
-        """Ids and metadata of items by their row numbers."""
-        found = {}
-        for start in range(0, len(rows), AT_ONCE):
-            some = rows[start : start + AT_ONCE]
+    def names(self, rows: Sequence[int]) -> list[tuple[str, dict[str, Scalar]]]:
+        """Ids and metadata of items by their row numbers, the latter to be changed by nobody.
+
+        They are kept for later: a row number never stands for anything else.
+        """
+        known = self._named
+        try:
+            return [known[row] for row in rows]
+        except KeyError:
+            missing = set(rows).difference(known)
+        if len(known) + len(missing) > NAMED:
+            known.clear()
+            missing = set(rows)
+        ordered = sorted(missing)
+        for start in range(0, len(ordered), AT_ONCE):
+            some = ordered[start : start + AT_ONCE]
             marks = ", ".join("?" * len(some))
             for row, one, text in self._select(
                 f"SELECT row, id, metadata FROM items WHERE row IN ({marks})", some
             ):
-                found[row] = (one, json.loads(text) if text != "{}" else {})
-        return found
+                known[row] = (one, json.loads(text) if text != "{}" else {})
+        return [known[row] for row in rows]
 
     def get(self, ids: Sequence[str]) -> Records:
         """Those of some items that are there, in the order asked for."""

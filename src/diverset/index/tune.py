@@ -6,13 +6,13 @@ graph works.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from diverset.errors import OptionError
@@ -20,8 +20,8 @@ from diverset.index.base import Hit, Sets
 from diverset.index.fast import Plan
 from diverset.index.scan import Scan
 
-CANDIDATES = (1, 2, 3, 5, 10, 20, 50)  # times k
-EFFORTS = (1, 2, 4)  # times candidates
+CANDIDATES = (1, 1.2, 1.3, 1.5, 2, 3, 5, 10, 20, 50)  # times k
+EFFORTS = (1, 1.4, 1.7, 2, 2.5, 3, 4)  # times candidates
 Found = list[list[Hit]]
 Search = Callable[[Sets, Plan | None], Found]
 """Answers queries by a plan, or exactly."""
@@ -71,7 +71,9 @@ def choose(search: Search, plans: Iterator[Plan], queries: Sets, k: int, wanted:
     best: tuple[float, float, Plan] | None = None
     for graphs in plans:
         for plan in _settings(graphs, k):
-            found, seconds = _timed(search, queries[::2], plan)
+            if best is not None and best[0] >= wanted and plan.candidates > 2 * best[2].candidates:
+                break  # what scores so many more is not faster
+            found, seconds = _timed(search, queries[::2], plan, turns=3)
             recall = _safely(recalls(found, exact[::2]))
             if best is None or _better((recall, seconds), best[:2], wanted):
                 best = (recall, seconds, plan)
@@ -102,7 +104,8 @@ def _safely(each: Float[np.ndarray, " queries"]) -> float:
 
 def _settings(graphs: Plan, k: int) -> Iterator[Plan]:
     for candidates, effort in product(CANDIDATES, EFFORTS):
-        yield replace(graphs, candidates=candidates * k, effort=effort * candidates * k)
+        few = math.ceil(candidates * k)
+        yield replace(graphs, candidates=few, effort=math.ceil(effort * few))
 
 
 def _better(one: tuple[float, float], other: tuple[float, float], wanted: float) -> bool:
@@ -112,19 +115,22 @@ def _better(one: tuple[float, float], other: tuple[float, float], wanted: float)
     return one[0] > other[0]
 
 
-def _timed(search: Search, queries: Sets, plan: Plan | None) -> tuple[Found, float]:
-    """Hits, and seconds a query."""
+def _timed(search: Search, queries: Sets, plan: Plan | None, turns: int = 1) -> tuple[Found, float]:
+    """Hits, and seconds a query in the best turn."""
     search(queries[:1], plan)  # opens what is opened once
-    start = time.perf_counter()
-    found = search(queries, plan)
-    return found, (time.perf_counter() - start) / len(queries)
+    taken = []
+    for _ in range(turns):
+        start = time.perf_counter()
+        found = search(queries, plan)
+        taken.append(time.perf_counter() - start)
+    return found, min(taken) / len(queries)
 
 
 def sample_queries(scan: Scan, count: int = 400, seed: int = 0) -> Sets:
     """Stored sets as queries, a little turned, for who has no queries of their own."""
     random = np.random.default_rng(seed)
     chosen = random.permutation(len(scan))[:count]
-    sets = scan.sets_at(torch.from_numpy(chosen)).numpy()
+    sets = scan.sets_at(chosen)
     turned = sets + 0.3 / np.sqrt(sets.shape[2]) * random.standard_normal(sets.shape)
     unit: Sets = turned / np.linalg.norm(turned, axis=2, keepdims=True)
     return unit.astype(np.float32)
