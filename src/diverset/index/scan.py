@@ -31,7 +31,7 @@ PORTION = 4096  # items that are narrowed at once
 MOSTLY = 0.2  # where means leave more than this, elements are read at once
 SMALL = 100  # a larger k leaves much by itself, and says nothing about the sets
 KEPT = 2**20  # bytes for bounds that are kept between calls, or four queries' if that is more
-KEPT_SETS = 4 * 2**20  # bytes for sets that are kept in the same way
+KEPT_SETS = 2 * 2**20  # bytes for sets that are kept in the same way
 NOTHING = torch.finfo(torch.float32).min
 
 
