@@ -69,6 +69,8 @@ def plot_rows(
     if np.ptp(axes.get_xlim()) > FAR:  # one row far off would press all others together
         axes.set_xscale("symlog", linthresh=10)
         axes.xaxis.set_major_formatter("{x:g}")
+        least, most = axes.get_xlim()
+        axes.set_xlim(2 * least if least < 0 else least, 2 * most if most > 0 else most)
     axes.set_yticks(places, [one.name for one in shown])
     axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xlabel(f"{label} minus that of “{base}”")
