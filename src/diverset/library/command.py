@@ -61,12 +61,36 @@ def watch(given: argparse.Namespace) -> int:
 
 
 def export(given: argparse.Namespace) -> int:
-    """Write the sets for other programs."""
+    """Write the sets, or the model, for other programs."""
+    if given.onnx:
+        return _export_onnx(given)
+    if given.model:
+        raise OptionError("--model goes with --onnx; sets are those of the library's own model")
     from diverset.library.exporting import export as write
 
     with Library.open(given.library) as library:
         for kind, count in write(library, given.out).items():
             print(f"{count:,} {kind} in {given.out}")
+    return 0
+
+
+def _export_onnx(given: argparse.Namespace) -> int:
+    from diverset.loading import load
+    from diverset.to_onnx import export_onnx
+
+    if given.model:
+        model = load(given.model)
+    else:
+        with Library.open(given.library) as library:
+            model = library.model
+    about = export_onnx(model, given.out)
+    for side in ("images", "texts"):
+        one = about[side]
+        size = (Path(given.out) / one["file"]).stat().st_size / 2**20
+        print(
+            f"{given.out}/{one['file']}: {size:.1f} MiB, within {one['largest_difference']:.0e} "
+            f"of torch ({one['checked_with']})"
+        )
     return 0
 
 
