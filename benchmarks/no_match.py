@@ -1,9 +1,10 @@
 """How often is the tool right when it says that nothing matches well?
 
-Queries are captions that speak of a thing (a dog, a bicycle, snow), asked twice: of all pictures,
-and of those that are left when every picture with the thing in one of its captions is taken out.
-A hit is right if one of its captions speaks of the thing. The logistic is fitted on the other
-things, so that it has not seen the one it judges; the last line is the fit over all.
+Queries are captions that speak of a thing (a dog, a bicycle, snow), asked of collections of several
+sizes: of some in which a picture or more shows the thing, and of some without any. A hit is right
+if one of its captions speaks of the thing. The logistic is fitted on the other things, so that it
+has not seen the one it judges; "before" is one that does not know how many pictures there are,
+fitted on the largest size. The last line is JSON with the fit over all.
 
     python benchmarks/no_match.py RUN --data path/to/flickr8k --write
 """
@@ -11,13 +12,13 @@ things, so that it has not seen the one it judges; the last line is the fit over
 import argparse
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
 
 from diverset.loading import model_folder
-from diverset.search.calibration import BEST, Calibration, fit
+from diverset.search.calibration import BEST, Calibration, fit, reach
 from diverset.similarity import similarity_matrix
 from diverset.training.encoding import encode_split
 from diverset.training.evaluating import default_cache, open_run
@@ -41,41 +42,65 @@ STRANGE = (
 HITS = 10
 
 
-def rows(scores: np.ndarray, captions: list[str], owners: np.ndarray, most: int, seed: int):
-    """For each thing: features of the first hits, whether they are right, whether it is there."""
-    chance, found = np.random.default_rng(seed), {}
+def rows(scores: np.ndarray, captions: list[str], owners: np.ndarray, given: argparse.Namespace):
+    """For each thing: features of the first hits, whether they are right, whether it is there, and
+    the size of the collection."""
+    chance, found = np.random.default_rng(given.seed), {}
+    count = scores.shape[1]
     for thing, pattern in THINGS.items():
         speaks = np.array([bool(re.search(pattern, text.lower())) for text in captions])
-        shows = np.zeros(scores.shape[1], dtype=bool)
+        shows = np.zeros(count, dtype=bool)
         shows[owners[speaks]] = True
-        features, right, there = [], [], []
-        for query in chance.permutation(np.flatnonzero(speaks))[:most]:
-            for present in (True, False):
-                one = np.where(shows & (not present), -np.inf, scores[query])
-                order = np.argsort(-one)[:HITS]
-                background = one[order[:BEST]].mean()
-                features.append([(value, background) for value in one[order]])
-                right.append(shows[order] & present)
-                there.append(present)
-        found[thing] = (np.array(features), np.array(right, dtype=float), np.array(there))
+        features, right, there, sizes = [], [], [], []
+        for query in chance.permutation(np.flatnonzero(speaks))[: given.queries]:
+            for size in given.sizes:
+                for present in (True, False):
+                    some = drawn(chance, shows, owners[query], min(size, count), present)
+                    order = some[np.argsort(-scores[query, some])[:HITS]]
+                    one = scores[query, order]
+                    company = (one[:BEST].mean(), reach(len(some)))
+                    features.append([(value, *company) for value in one])
+                    right.append(shows[order] & present)
+                    there.append(present)
+                    sizes.append(size)
+        found[thing] = (
+            np.array(features), np.array(right, dtype=float), np.array(there), np.array(sizes)
+        )  # fmt: skip
     return found
 
 
-def judged(by_thing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probability of the best hit, whether it is right, whether the thing is there."""
-    chances, right, there = [], [], []
-    for thing, (features, labels, present) in by_thing.items():
-        others = [by_thing[name] for name in by_thing if name != thing]
-        fitted = fit(
-            np.concatenate([one[0].reshape(-1, 2) for one in others]),
-            np.concatenate([one[1].ravel() for one in others]),
-        )
-        bias, score, best = fitted
-        logits = bias + features[..., 0] * score + features[..., 1] * best
-        chances.append(1 / (1 + np.exp(-logits[:, 0])))
+def drawn(
+    chance: np.random.Generator, shows: np.ndarray, own: int, size: int, present: bool
+) -> np.ndarray:
+    """Pictures of a collection: without the thing, or with at least one that shows it, which is
+    the caption's own half of the time."""
+    if not present:
+        return chance.permutation(np.flatnonzero(~shows))[:size]
+    must = own if chance.random() < 0.5 else chance.choice(np.flatnonzero(shows))
+    others = np.setdiff1d(np.arange(len(shows)), [must])
+    return np.concatenate([[must], chance.permutation(others)[: size - 1]])
+
+
+def judged(by_thing, plain: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Probability of the best hit, whether it is right, whether the thing is there, and sizes.
+
+    `plain` is a size to fit on alone and without `reach`, as was done before.
+    """
+    chances, right, there, sizes = [], [], [], []
+    for thing, (features, labels, present, size) in by_thing.items():
+        xs, ys = [], []
+        for name, (x, y, _, of) in by_thing.items():
+            if name != thing:
+                kept = (of == plain) | (not plain)
+                xs.append(x[kept].reshape(-1, 3)[:, : 2 if plain else 3])
+                ys.append(y[kept].ravel())
+        bias, *weights = fit(np.concatenate(xs), np.concatenate(ys))
+        logits = bias + features[:, 0, : len(weights)] @ np.array(weights)
+        chances.append(1 / (1 + np.exp(-logits)))
         right.append(labels[:, 0])
         there.append(present)
-    return np.concatenate(chances), np.concatenate(right), np.concatenate(there)
+        sizes.append(size)
+    return tuple(np.concatenate(one) for one in (chances, right, there, sizes))
 
 
 def area(high: np.ndarray, low: np.ndarray) -> float:
@@ -89,6 +114,9 @@ def main() -> None:
     parser.add_argument("--data", default="", help="folder of the data, if it has moved")
     parser.add_argument("--split", default="val")
     parser.add_argument("--queries", type=int, default=100, help="a thing")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[30, 60, 120, 200, 500, 1000], help="of collections"
+    )
     parser.add_argument("--cutoff", type=float, default=0.4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help="calibration.json beside the model")
@@ -102,57 +130,57 @@ def main() -> None:
     alpha = model.architecture.similarity.alpha
     scores = similarity_matrix(texts, images, "smooth_chamfer", alpha=alpha).numpy()
     owners, captions = np.asarray(split.collection.owners), list(split.collection.captions)
-    by_thing = rows(scores, captions, owners, given.queries, given.seed)
-    chances, right, there = judged(by_thing)
+    by_thing = rows(scores, captions, owners, given)
+    found = {}
+    for name, plain in (("before", max(given.sizes)), ("now", 0)):
+        chances, right, there, sizes = judged(by_thing, plain)
+        for size in given.sizes:
+            here = sizes == size
+            found[f"{name}, {size} pictures"] = told(
+                name, size, chances[here], right[here], there[here], given.cutoff
+            )
 
-    print(f"{len(chances):,} queries, half of them of things that are not there, {given.split}")
-    print(f"there against not there, area under ROC: {area(chances[there], chances[~there]):.3f}")
-    print("answered | of what is there | risk: best hit wrong | nothing said though not there")
-    curve = []
-    for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
-        least = np.quantile(chances, 1 - share)
-        curve.append(_point(chances, right, there, least))
-        print(
-            "{answered:8.0%} | {coverage:16.0%} | {risk:20.0%} | {silent:8.0%}".format(**curve[-1])
-        )
-    chosen = _point(chances, right, there, given.cutoff)
-    print(f"cut-off {given.cutoff}: {chosen}")
-    bins = np.digitize(chances, np.linspace(0, 1, 6)[1:-1])
-    for place in range(5):
-        inside = bins == place
-        if inside.any():
-            said, true = chances[inside].mean(), right[inside].mean()
-            print(f"said {said:.2f}, right {true:.2f}, {inside.sum()} queries")
-
-    features = np.concatenate([one[0].reshape(-1, 2) for one in by_thing.values()])
+    features = np.concatenate([one[0].reshape(-1, 3) for one in by_thing.values()])
     labels = np.concatenate([one[1].ravel() for one in by_thing.values()])
-    about = f"{split.collection.name}, {len(captions):,} captions, seed {given.seed}"
+    about = f"{split.collection.name}, {len(captions):,} captions, collections of {given.sizes}"
     fitted = Calibration(*fit(features, labels), cutoff=given.cutoff, fitted_on=about)
     with torch.no_grad():
         odd = model.encode_texts(list(STRANGE))
     strange = similarity_matrix(odd, images, "smooth_chamfer", alpha=alpha).numpy()
-    best = np.array([fitted.probabilities(np.sort(one)[::-1][:HITS])[0] for one in strange])
-    zs = [(one.max(axis=1) - one.mean(axis=1)) / one.std(axis=1) for one in (scores, strange)]
-    print(
-        f"strange queries answered with silence: {(best < given.cutoff).mean():.0%} of {len(best)}"
-    )
+    items = strange.shape[1]
+    best = np.array([fitted.probabilities(np.sort(one)[::-1][:HITS], items)[0] for one in strange])
+    silent = float((best < given.cutoff).mean())
+    print(f"strange queries answered with silence: {silent:.0%} of {len(best)}, of all pictures")
     if given.write:
         fitted.save(model_folder(given.run))
-    print(
-        json.dumps(
-            {
-                "area": area(chances[there], chances[~there]),
-                "area_of_z_scores_strange": area(*zs),
-                "brier": float(((chances - right) ** 2).mean()),
-                "cutoff": chosen,
-                "strange_silent": float((best < given.cutoff).mean()),
-                "curve": curve,
-                "bias": fitted.bias,
-                "score": fitted.score,
-                "best": fitted.best,
-            }
+    print(json.dumps({"found": found, "strange_silent": silent, "fitted": asdict(fitted)}))
+
+
+def told(
+    name: str, size: int, chances: np.ndarray, right: np.ndarray, there: np.ndarray, cutoff: float
+) -> dict[str, object]:
+    """Print and return what probabilities of one kind are worth in collections of one size."""
+    roc = area(chances[there], chances[~there])
+    brier = float(((chances - right) ** 2).mean())
+    print(f"\n{name}, {size} pictures: {len(chances):,} queries, half of them of what is not there")
+    print(f"area under ROC {roc:.3f}, Brier score {brier:.3f}")
+    print("answered | of what is there | risk: best hit wrong | nothing said though not there")
+    curve = []
+    for share in (0.1, 0.3, 0.5, 0.7, 1.0):
+        curve.append(_point(chances, right, there, np.quantile(chances, 1 - share)))
+        print(
+            "{answered:8.0%} | {coverage:16.0%} | {risk:20.0%} | {silent:8.0%}".format(**curve[-1])
         )
-    )
+    chosen = _point(chances, right, there, cutoff)
+    print(f"cut-off {cutoff}:", {key: round(value, 3) for key, value in chosen.items()})
+    bins = np.digitize(chances, np.linspace(0, 1, 6)[1:-1])
+    said = [
+        (chances[bins == place].mean(), right[bins == place].mean(), (bins == place).sum())
+        for place in range(5)
+        if (bins == place).any()
+    ]
+    print("said and right:", ", ".join(f"{a:.2f} {b:.2f} ({count})" for a, b, count in said))
+    return {"area": roc, "brier": brier, "cutoff": chosen, "curve": curve}
 
 
 def _point(
@@ -162,7 +190,7 @@ def _point(
     return {
         "answered": float(answered.mean()),
         "coverage": float(answered[there].mean()),
-        "risk": float(1 - right[answered].mean()),
+        "risk": float(1 - right[answered].mean()) if answered.any() else 0.0,
         "silent": float((~answered[~there]).mean()),
     }
 

@@ -23,6 +23,7 @@ from diverset.model import Model
 from diverset.pretrained import CONFIG
 from diverset.training.bars import Bars
 from diverset.training.evaluating import open_run
+from diverset.training.memory import keep_freed_memory
 from diverset.training.run import RECIPE
 from diverset.training.settings import DataConfig
 
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 def run(given: argparse.Namespace) -> int:
     """The verb."""
+    keep_freed_memory()  # batches are of one size: the same large blocks again and again
     rank, world = share(given.rank, given.world)
     model, data = open_model(given.model, given.device)
     if bool(given.pictures) + bool(given.texts) + bool(given.captions or given.split) > 1:

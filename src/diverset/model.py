@@ -164,7 +164,7 @@ class Model(nn.Module):
                 a list of (regions, width) arrays; or a tensor (batch, regions, width) or
                 (batch, channels, height, width).
             lengths: number of real regions of each image in a padded tensor; all by default.
-            batch_size: how many are encoded at once.
+            batch_size: how many are encoded at once; of pictures at most 32.
             precision: "bfloat16" runs networks several times faster on CPUs that have it.
         """
         if not isinstance(images, Tensor) and len(images) and is_picture(images[0]):
@@ -174,7 +174,7 @@ class Model(nn.Module):
                 network,
                 lambda some: stacked(network.preprocess, some),
                 images,
-                batch_size if precision == "float32" else min(batch_size, PICTURES),
+                min(batch_size, PICTURES),
                 precision,
             )
         if self.architecture.image.kind == "convolution":

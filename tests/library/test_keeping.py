@@ -1,5 +1,8 @@
 """Watching folders, and taking sets out of a library."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from library.making import make_model, make_picture, make_pictures
@@ -57,3 +60,37 @@ def test_export_in_parts(library, tmp_path, capsys):
         export(library, tmp_path / "out")
     assert main(["export", str(tmp_path / "b"), "--library", str(library.folder)]) == 0
     assert "4 pictures" in capsys.readouterr().out
+
+
+FAULTS = """
+import resource, sys
+import subprocess
+import sys
+
+import numpy as np
+from diverset.cli import main
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    np.ones(25_000_000).sum()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+if len(sys.argv) > 1:
+    assert main(sys.argv[1:]) == 0
+faults()
+print("faults", faults())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc")
+def test_indexing_keeps_freed_memory(tmp_path):
+    """A block of 200 MB that was freed is asked for again without a page fault for each page."""
+    where = ["index", str(make_pictures(tmp_path / "photos", 2)), "--library", str(tmp_path / "l")]
+    given = [*where, "--model", make_model(tmp_path / "model")]
+
+    def counted(*arguments):
+        command = [sys.executable, "-c", FAULTS, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[-1])
+
+    assert counted() > 100 * max(counted(*given), 1)

@@ -1,6 +1,7 @@
 """The verbs of one's own pictures from end to end, with a model that nobody trained."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -98,6 +99,21 @@ def test_nothing_matches_well(made, monkeypatch, capsys):
     assert main([*given, "--paths"]) == 1
     assert capsys.readouterr().out == ""
     assert json.loads((main([*given, "--json"]), capsys.readouterr().out)[1])["groups"][0]
+
+
+def test_a_filter_is_a_smaller_collection(ask, monkeypatch):
+    monkeypatch.setattr(calibration, "DEFAULT", Calibration(0, 0, 0, -1))
+
+    def probability(*more, status=1):
+        found = json.loads(ask("search", "a dog", "--json", *more, status=status))
+        return found["groups"][0][0]["probability"]
+
+    def expected(items):
+        return pytest.approx(1 / (1 + math.exp(calibration.reach(items))), abs=1e-3)
+
+    assert probability() == probability("--not", "a cat") == expected(12)
+    six = "name in ('1.png', '2.png', '3.png', '4.png', '5.png', '6.png')"
+    assert probability("--filter", six, status=0) == expected(6)  # above the cut-off
 
 
 def test_status_and_tables_again(made, capsys):

@@ -2,7 +2,9 @@
 
 import io
 import os
+import zipfile
 import zlib
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -117,6 +119,64 @@ def bomb(side: int) -> bytes:
     return bytes(data)
 
 
+def chunk(kind: bytes, data: bytes) -> bytes:
+    """A chunk of a PNG."""
+    return len(data).to_bytes(4) + kind + data + zlib.crc32(kind + data).to_bytes(4)
+
+
+def inflating() -> bytes:
+    """A small PNG of few pixels whose texts unpack to 200 MB."""
+    start, end = png()[:33], png()[33:]
+    text = chunk(b"zTXt", b"note\0\0" + zlib.compress(bytes(50_000_000)))
+    return start + 4 * text + end
+
+
+def frames() -> bytes:
+    """A GIF of many frames, of which only the first may cost anything."""
+    stream = io.BytesIO()
+    some = [Image.new("P", (300, 300), shade) for shade in range(200)]
+    some[0].save(stream, "GIF", save_all=True, append_images=some[1:])
+    return stream.getvalue()
+
+
+def archive() -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as made:
+        made.writestr("../../evil.py", "x")
+    return stream.getvalue()
+
+
+def everything_below(*folders: Path) -> set[str]:
+    return {str(path) for folder in folders for path in folder.rglob("*")}
+
+
+def test_polyglots_and_names_with_paths_are_pictures_and_nothing_else(client, library, photos):
+    """What is a picture and something else as well is read as a picture, and never kept."""
+    before = everything_below(library.folder, photos)
+    for data in (png() + archive(), png() + b"<script>alert(1)</script>", frames()):
+        assert upload(client, data).status_code == 200
+    for name in ("../../evil.png", "/etc/cron.d/evil", "a\\..\\b.png", "x" * 5000, "p.html", "\0"):
+        answer = client.post("/similar", files={"picture": (name, png(), "text/html")})
+        assert answer.status_code in (200, 400, 422), name
+        assert answer.headers["content-type"] == "application/json"
+    assert everything_below(library.folder, photos) == before
+
+
+def test_wrong_types_are_refused(client):
+    assert client.post("/similar", json={"picture": "x"}).status_code == 422
+    assert client.post("/similar", data={"picture": "no file"}).status_code == 422
+    assert client.post("/similar", files={"picture": ("p.zip", archive())}).status_code == 422
+    broken = {"Content-Type": "multipart/form-data; boundary=x"}
+    assert client.post("/similar", content=b"--x\r\nnonsense", headers=broken).status_code in (
+        400,
+        422,
+    )
+    for body in (b"", b"[", b"[1]", b'{"words": ' + b"[" * 5000, b'{"words": {"a": 1}}', b"\xff"):
+        answer = client.post("/search", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (400, 422), body[:20]
+    assert upload(client, png()).status_code == 200
+
+
 def test_hostile_uploads_are_refused_logged_and_survived(client, caplog):
     hostile = {
         "nothing": b"",
@@ -127,6 +187,11 @@ def test_hostile_uploads_are_refused_logged_and_survived(client, caplog):
         "a script": b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>",
         "postscript": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n",
         "a gif that lies": b"GIF89a\xff\xff\xff\xff\x00\x00\x00",
+        "texts that inflate": inflating(),
+        "a gif that is a script": b"GIF89a/*" + bytes(20) + b"*/=1;alert(1)",
+        "an archive": archive(),
+        "a program": b"\x7fELF" + bytes(200),
+        "a page": b"<!doctype html><script>alert(1)</script>",
     }
     for name, data in hostile.items():
         answer = upload(client, data)

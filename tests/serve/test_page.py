@@ -1,6 +1,7 @@
 """The page in a real Chromium: the whole way, on a desk and on a phone."""
 
 import shutil
+import time
 
 import pytest
 from library.making import make_model, make_picture, make_pictures
@@ -129,16 +130,101 @@ def test_pictures_errors_and_empty_answers(page, tmp_path, app):
     app.state.diverset.searcher.calibration = Calibration(9, 0, 0)
 
 
-def test_a_picture_is_dropped(page):
-    page.evaluate(
-        """async () => {
-          const canvas = new OffscreenCanvas(40, 30);
-          canvas.getContext('2d').fillRect(0, 0, 9, 9);
-          const file = new File([await canvas.convertToBlob()], 'dropped.png', {type: 'image/png'});
-          const data = new DataTransfer();
-          data.items.add(file);
-          dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true}));
-        }"""
-    )
-    playwright.expect(page.locator("#like")).to_contain_text("like dropped.png")
+HANDED = """async ([event, name, type]) => {
+  const canvas = new OffscreenCanvas(40, 30);
+  canvas.getContext('2d').fillRect(0, 0, 9, 9);
+  const file = new File([await canvas.convertToBlob()], name, {type});
+  const data = new DataTransfer();
+  data.items.add(file);
+  const made = event === 'paste'
+    ? new ClipboardEvent('paste', {clipboardData: data, bubbles: true})
+    : new DragEvent(event, {dataTransfer: data, cancelable: true});
+  dispatchEvent(made);
+}"""
+
+
+@pytest.mark.parametrize("event", ["drop", "paste"])
+def test_a_picture_is_dropped_or_pasted(page, event):
+    page.evaluate(HANDED, [event, f"{event}ed.png", "image/png"])
+    playwright.expect(page.locator("#like")).to_contain_text(f"like {event}ed.png")
+    cards(page, 6)
+    page.evaluate(HANDED, [event, "notes.txt", "text/plain"])
+    playwright.expect(page.locator("#note.error")).to_contain_text("no picture")
+    cards(page, 6)  # what was found before stays
+
+
+def test_keys(page):
+    page.locator("#words").fill("a dog")
+    page.keyboard.press("Enter")
+    cards(page, 6)
+    page.keyboard.press("ArrowDown")
+    focused = "() => [...document.querySelectorAll('.card')].indexOf(document.activeElement)"
+    assert page.evaluate(focused) == 0
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(focused) == 1
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")  # nothing lies before the first
+    assert page.evaluate(focused) == 0
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator("#viewer")).to_be_visible()
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#viewer")).to_be_hidden()
+    assert page.evaluate(focused) == 0  # back where one was
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "words"
+
+
+def test_light_and_dark_can_be_read(page):
+    page.locator("#words").fill("a dog")
+    page.keyboard.press("Enter")
+    cards(page, 6)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        dark = page.evaluate(BRIGHTNESS, ["body", "color"]) > 128
+        assert dark == (scheme == "dark")
+        for place, least in (("#note", 4.5), ("summary", 4.5), ("#ask button", 4.5)):
+            ink = page.evaluate(BRIGHTNESS, [place, "color"])
+            ground = page.evaluate(BRIGHTNESS, [place, "backgroundColor"])
+            assert contrast(ink, ground) >= least, (scheme, place, ink, ground)
+
+
+BRIGHTNESS = """([place, property]) => {
+  const context = new OffscreenCanvas(1, 1).getContext('2d');
+  context.fillStyle = matchMedia('(prefers-color-scheme: dark)').matches ? '#121212' : '#fff';
+  context.fillRect(0, 0, 1, 1);
+  context.fillStyle = getComputedStyle(document.querySelector(place))[property];
+  context.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}"""
+
+
+def contrast(one: float, other: float) -> float:
+    """Of two greys, by the formula of WCAG."""
+    light, dark = (((value / 255 + 0.055) / 1.055) ** 2.4 for value in sorted((one, other))[::-1])
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_indexing_is_seen_while_it_runs(page, app):
+    catalog = app.state.diverset.library.catalog
+    job = {"done": 3, "total": 12, "rate": 1.5, "at": time.time(), "ended": False}
+    catalog.note("job", job)
+    page.reload()
+    playwright.expect(page.locator("#status")).to_contain_text("indexing: 3 of 12, 1.5 a second")
+    bar = page.locator("#status progress")
+    assert bar.evaluate("one => [one.value, one.max]") == [3, 12]
+    catalog.note("job", {**job, "done": 7})
+    playwright.expect(page.locator("#status")).to_contain_text("indexing: 7 of 12")
+    catalog.note("job", {**job, "done": 12, "ended": True})
+    playwright.expect(page.locator("#status")).to_contain_text("6 pictures")
+    playwright.expect(bar).to_have_count(0)
+
+
+def test_a_server_that_is_gone(page):
+    page.locator("#words").fill("a dog")
+    page.route("**/search", lambda route: route.abort())
+    page.locator("#words").press("Enter")
+    playwright.expect(page.locator("#note.error")).to_contain_text("server does not answer")
+    page.unroute("**/search")
+    page.locator("#words").press("Enter")
     cards(page, 6)

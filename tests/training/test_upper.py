@@ -13,6 +13,7 @@ from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.training import loop
 from diverset.training.checkpoint import latest_checkpoint
 from diverset.training.command import train
+from diverset.training.encoding import encode_split
 from diverset.training.evaluating import evaluate
 from diverset.training.opening import open_split
 from diverset.training.settings import DataConfig, LossConfig, Recipe, TrainConfig
@@ -108,3 +109,16 @@ def test_hidden_cells_are_those_of_the_last_map(asked, tmp_path):
     batch = split.images.batch([0, 1], np.random.default_rng(0))
     assert batch.values.shape == (2, 112, 4, 4) and batch.mask.shape == (2, 4)
     assert Model(deep).image_encoder(batch).elements.shape == (2, 2, 8)
+
+
+def test_texts_are_evaluated_as_searches_encode_them(asked, tmp_path):
+    model = Model(asked.model).eval()
+
+    def opened(split):
+        return open_split(asked.data, split, asked.model, None, tmp_path, model=model)
+
+    val, trained = opened(asked.data.val), opened(asked.data.train)
+    found = encode_split(model, val)[1]
+    wanted = model.encode_texts(list(val.collection.captions))
+    assert float((found - wanted).abs().max()) < 1e-6
+    assert trained.texts.tokens.header["storage"] == "float16"  # the large part stays small

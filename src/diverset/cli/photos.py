@@ -96,10 +96,16 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
     export = add_verb(
         verbs,
         "export",
-        "write the library's sets as .npy with their metadata as .parquet",
-        "diverset export my-sets",
+        "write the library's sets as .npy with metadata as .parquet, or its model as ONNX",
+        "diverset export my-sets\n"
+        "  diverset export my-encoders --onnx\n"
+        "  diverset export my-encoders --onnx --model runs/a",
     )
-    export.add_argument("out", help="a new folder: img_emb/*.npy, metadata/*.parquet")
+    export.add_argument("out", help="a new folder: img_emb/*.npy and metadata/*.parquet; with "
+                        "--onnx images.onnx, texts.onnx and about.json")  # fmt: skip
+    export.add_argument("--onnx", action="store_true", help="the two encoders, not the sets")
+    export.add_argument("--model", default="", help="with --onnx: a run's or a model's folder "
+                        "(default: the library's)")  # fmt: skip
     add_library(export)
     export.set_defaults(run=_command("library", "export"))
 

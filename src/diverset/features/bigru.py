@@ -1,7 +1,7 @@
 """Words: trainable embeddings as local features, a bi-GRU over them for the global one."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from diverset.errors import InputError, ShapeError, check_choice
 from diverset.features.gru import Gru
@@ -50,6 +50,17 @@ class BiGruFeatures(nn.Module):
         ids, mask = words.values, words.mask
         if ids.ndim != 2 or ids.is_floating_point():
             raise ShapeError(f"words are {ids.dtype} {tuple(ids.shape)}; give ids (batch, words)")
+        if not torch.compiler.is_compiling():  # a trace has no values to look at
+            self._check(ids, mask)
+        local = self.dropout(self.embedding(ids))
+        final, states = self._read(local, mask)
+        pooled = final if self.pool is None else self.pool(states, mask)
+        if self.local == "states" and states is not None:
+            local = states
+        codes = sine_positions(mask, self.width).to(local.dtype) if self.positions else None
+        return Features(local, mask, self.dropout(pooled), codes)
+
+    def _check(self, ids: Tensor, mask: Tensor) -> None:
         if int(ids.max()) >= self.embedding.num_embeddings or int(ids.min()) < 0:
             raise InputError(
                 f"word ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary has "
@@ -57,22 +68,22 @@ class BiGruFeatures(nn.Module):
             )
         if (mask[:, 1:] & ~mask[:, :-1]).any():
             raise InputError("words are masked in the middle of a caption; pad on the right only")
-        local = self.dropout(self.embedding(ids))
+
+    def _read(self, local: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Mean of the directions' last states, and where they are wanted, of all states."""
+        if torch.onnx.is_in_onnx_export():
+            states, final = self.gru.traced(local, mask.sum(dim=1))
+            return final.mean(dim=0), states.mean(dim=2)
         packed = nn.utils.rnn.pack_padded_sequence(
             local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
         )
         if self.pool is None and self.local == "words":
-            pooled = self.gru.final_states(packed).mean(dim=0)
-        else:
-            found, final = self.gru(packed)
-            states, _ = nn.utils.rnn.pad_packed_sequence(
-                found, batch_first=True, total_length=ids.shape[1]
-            )
-            states = states.view(*ids.shape, -1, self.gru.hidden_size).mean(dim=2)
-            pooled = final.mean(dim=0) if self.pool is None else self.pool(states, mask)
-            local = states if self.local == "states" else local
-        codes = sine_positions(mask, self.width).to(local.dtype) if self.positions else None
-        return Features(local, mask, self.dropout(pooled), codes)
+            return self.gru.final_states(packed).mean(dim=0), None
+        found, final = self.gru(packed)
+        states, _ = nn.utils.rnn.pad_packed_sequence(
+            found, batch_first=True, total_length=mask.shape[1]
+        )
+        return final.mean(dim=0), states.view(*mask.shape, -1, self.gru.hidden_size).mean(dim=2)
 
     @torch.no_grad()
     def set_words(self, vectors: torch.Tensor) -> None:

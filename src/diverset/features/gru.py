@@ -8,8 +8,11 @@ once. On other devices, and where no gradient is wanted, torch's own kernels run
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
+
+KINDS = ("ih", "hh")  # how torch names what reads the input and what reads the last state
 
 
 class Gru(nn.GRU):
@@ -32,6 +35,46 @@ class Gru(nn.GRU):
         states = torch.stack(found)
         order = packed.unsorted_indices
         return states if order is None else states[:, order]
+
+    def traced(
+        self, inputs: Float[Tensor, "batch steps width"], lengths: Int[Tensor, " batch"]
+    ) -> tuple[
+        Float[Tensor, "batch steps directions hidden"], Float[Tensor, "directions batch hidden"]
+    ]:
+        """ONNX's own GRU in a trace: all states and the last ones of sequences of these lengths.
+
+        It reads each sequence up to its own length in both directions, as a packed one is read,
+        which torch cannot trace. Gates stand in another order there: update, reset, candidate.
+        """
+        sides = ("", "_reverse") if self.bidirectional else ("",)
+        weights, hidden = (
+            torch.stack([_reordered(getattr(self, f"weight_{kind}_l0{side}")) for side in sides])
+            for kind in ("ih", "hh")
+        )
+        biases = torch.stack(
+            [
+                torch.cat([_reordered(getattr(self, f"bias_{kind}_l0{side}")) for kind in KINDS])
+                for side in sides
+            ]
+        )
+        batch, steps, _ = inputs.shape
+        states = torch.onnx.ops.symbolic(
+            "GRU",
+            (inputs.transpose(0, 1), weights, hidden, biases, lengths.int()),
+            {
+                "hidden_size": self.hidden_size,
+                "direction": "bidirectional" if self.bidirectional else "forward",
+                "linear_before_reset": 1,
+            },
+            dtype=inputs.dtype,
+            shape=(steps, len(sides), batch, self.hidden_size),
+        ).permute(2, 0, 1, 3)
+        # Read backward, a sequence ends at its first step.
+        last = (lengths - 1)[:, None, None].expand(-1, 1, self.hidden_size)
+        final = [states[:, :, 0].gather(1, last)[:, 0]]
+        if self.bidirectional:
+            final.append(states[:, 0, 1])
+        return states, torch.stack(final)
 
     def _last(self, data: Tensor, steps: list[int], suffix: str) -> Tensor:
         gates = torch.addmm(
@@ -61,3 +104,9 @@ class Gru(nn.GRU):
         reset, update = torch.sigmoid(both + hidden_both).chunk(2, dim=1)
         new = torch.tanh(torch.addcmul(candidate, reset, hidden_candidate))
         return torch.lerp(new, state, update)
+
+
+def _reordered(rows: Tensor) -> Tensor:
+    """torch's gates (reset, update, candidate) in ONNX's order."""
+    reset, update, candidate = rows.chunk(3)
+    return torch.cat([update, reset, candidate])

@@ -15,6 +15,7 @@ from diverset.library.catalog import INDEXED, SKIPPED
 from diverset.library.indexing import Outcome, index_folders
 from diverset.library.library import Library
 from diverset.library.progress import Line
+from diverset.training.memory import keep_freed_memory
 
 TABLES = (".csv", ".tsv", ".parquet")
 NAMED = 10  # skipped files that are named at the end
@@ -32,6 +33,7 @@ def add(given: argparse.Namespace) -> int:
         if not Path(one).is_dir():
             raise DataError(f"there is no folder {one}; give a folder, or a {', '.join(TABLES)}")
     line = Line()
+    keep_freed_memory()  # batches are of one size: the same large blocks again and again
     with Library.prepare(given.library, given.model, given.rebuild) as library, library.working():
         if given.all:
             tables = list(library.catalog.tables())
@@ -54,6 +56,7 @@ def watch(given: argparse.Namespace) -> int:
 
     if given.every <= 0:
         raise OptionError(f"--every is {given.every:g}; give seconds above 0")
+    keep_freed_memory()
     with Library.prepare(given.library, given.model) as library:
         print(f"watching every {given.every:g} s (stop with Ctrl+C)", file=sys.stderr, flush=True)
         keep(library, given.folders, given.every, lambda said: print(said, flush=True))
@@ -61,12 +64,36 @@ def watch(given: argparse.Namespace) -> int:
 
 
 def export(given: argparse.Namespace) -> int:
-    """Write the sets for other programs."""
+    """Write the sets, or the model, for other programs."""
+    if given.onnx:
+        return _export_onnx(given)
+    if given.model:
+        raise OptionError("--model goes with --onnx; sets are those of the library's own model")
     from diverset.library.exporting import export as write
 
     with Library.open(given.library) as library:
         for kind, count in write(library, given.out).items():
             print(f"{count:,} {kind} in {given.out}")
+    return 0
+
+
+def _export_onnx(given: argparse.Namespace) -> int:
+    from diverset.loading import load
+    from diverset.to_onnx import export_onnx
+
+    if given.model:
+        model = load(given.model)
+    else:
+        with Library.open(given.library) as library:
+            model = library.model
+    about = export_onnx(model, given.out)
+    for side in ("images", "texts"):
+        one = about[side]
+        size = (Path(given.out) / one["file"]).stat().st_size / 2**20
+        print(
+            f"{given.out}/{one['file']}: {size:.1f} MiB, within {one['largest_difference']:.0e} "
+            f"of torch ({one['checked_with']})"
+        )
     return 0
 
 

@@ -1,10 +1,12 @@
 """Scores that mean something: from a similarity to how likely it is that the hit is right.
 
 What a score means depends on what else the collection offers for the same words: one picture at
-0.55 above five at 0.30 is luck more often than one above five at 0.53. So a hit's score and the
-mean of the answer's five best go through a logistic, fitted on queries whose object is there and
-on the same queries after every picture of it was taken out (`benchmarks/no_match.py`). A z-score
-over the collection, which suggests itself, tells next to nothing: docs/log.md.
+0.55 above five at 0.30 is luck more often than one above five at 0.53. And it depends on how many
+there are to choose from: the five best of a thousand reach higher by chance than the five best of
+sixty. So a hit's score, the mean of the answer's five best, and how high five of so many reach by
+chance go through a logistic. It is fitted on queries whose object is there and on queries after
+every picture of it was taken out, of collections of many sizes (`benchmarks/no_match.py`). Mean and
+spread of the collection's own scores, which suggest themselves, tell next to nothing: docs/log.md.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float
@@ -26,10 +29,10 @@ Numbers = Float[np.ndarray, " hits"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic over a hit's score and the mean of the five best.
+    """A logistic over a hit's score, the mean of the five best and `reach` of the collection.
 
     Attributes:
-        bias, score, best: its coefficients.
+        bias, score, best, reach: its coefficients.
         cutoff: below this probability of the best hit, nothing matches well.
         fitted_on: where the numbers come from.
     """
@@ -37,20 +40,26 @@ class Calibration:
     bias: float
     score: float
     best: float
+    reach: float = 0.0
     cutoff: float = 0.4
     fitted_on: str = ""
 
-    def probabilities(self, scores: Sequence[float] | Numbers) -> Numbers:
-        """How likely each hit of an answer is right; scores in the order of the answer.
+    def probabilities(self, scores: Sequence[float] | Numbers, items: int) -> Numbers:
+        """How likely each hit of an answer is right.
 
-        >>> DEFAULT.probabilities([0.7, 0.65, 0.6, 0.6, 0.6]).round(2)[:2]
-        array([0.84, 0.79])
+        Args:
+            scores: at least five where there are so many, best first.
+            items: how many the answer was chosen from.
+
+        >>> DEFAULT.probabilities([0.7, 0.65, 0.6, 0.6, 0.6], items=1000).round(2)[:2]
+        array([0.8 , 0.72])
         """
         array = np.asarray(scores, dtype=np.float64)
         if not len(array):
             return array
         background = np.sort(array)[::-1][:BEST].mean()
         logits = self.bias + self.score * array + self.best * background
+        logits = logits + self.reach * reach(items)
         found: Numbers = 1 / (1 + np.exp(-logits))
         return found
 
@@ -60,7 +69,22 @@ class Calibration:
         (Path(folder) / FILE).write_text(text + "\n", encoding="utf-8")
 
 
-DEFAULT = Calibration(-15.05, 7.72, 17.99, fitted_on="Flickr8k val, sets of 4, alpha 16")
+def reach(items: int, count: int = BEST) -> float:
+    """The mean of the largest `count` of so many normal numbers, in standard deviations (Blom).
+
+    >>> [round(reach(items), 2) for items in (1, 5, 60, 1000, 100_000)]
+    [0.0, 0.0, 1.79, 2.85, 4.09]
+    """
+    count = min(count, items)
+    ranks = range(1, count + 1)
+    normal = NormalDist()
+    found = [normal.inv_cdf((items + 1 - rank - 0.375) / (items + 0.25)) for rank in ranks]
+    return sum(found) / max(count, 1)
+
+
+DEFAULT = Calibration(
+    -5.27, 7.91, 11.83, -2.23, fitted_on="Flickr8k val, sets of 4, alpha 16, 30 to 1,000 pictures"
+)
 
 
 def load_calibration(folder: str | Path) -> Calibration:
@@ -75,9 +99,12 @@ def load_calibration(folder: str | Path) -> Calibration:
 
 
 def fit(
-    features: Float[np.ndarray, "hits 2"], right: Numbers, steps: int = 50, ridge: float = 1e-3
-) -> tuple[float, float, float]:
-    """Bias and two coefficients of the logistic, by Newton's method.
+    features: Float[np.ndarray, "hits features"],
+    right: Numbers,
+    steps: int = 50,
+    ridge: float = 1e-3,
+) -> list[float]:
+    """Bias and coefficients of the logistic, by Newton's method.
 
     >>> chance = np.random.default_rng(0)
     >>> x = chance.normal(size=(4000, 2))
@@ -93,5 +120,4 @@ def fit(
         slope = rows.T @ (guess - right) / len(rows) + ridge * np.r_[0, found[1:]]
         curve = (rows * (guess * (1 - guess))[:, None]).T @ rows / len(rows)
         found -= np.linalg.solve(curve + ridge * np.eye(len(found)), slope)
-    score, best = found[1:] / std
-    return float(found[0] - (found[1:] * mean / std).sum()), float(score), float(best)
+    return [float(found[0] - (found[1:] * mean / std).sum()), *(found[1:] / std).tolist()]

@@ -84,7 +84,9 @@ class Searcher:
         else:
             hits = index.search_by(combined.elements, combined, k, asked.where)
         judge = None if picture is not None else len(clauses) - 1 if len(clauses) > 1 else 0
-        return Answer(self._matches(hits, combined, judge)[: asked.k], self.calibration.cutoff)
+        items = index.count(asked.where) if judge is not None else 0
+        matches = self._matches(hits, combined, judge, items)
+        return Answer(matches[: asked.k], self.calibration.cutoff)
 
     def similar(
         self, picture: Elements, k: int = 20, where: str | None = None, element: int | None = None
@@ -171,15 +173,19 @@ class Searcher:
         return self._samples[now]
 
     def _matches(
-        self, hits: Sequence[Hit], combined: Combined, judge: int | None = None
+        self, hits: Sequence[Hit], combined: Combined, judge: int | None = None, items: int = 0
     ) -> list[Match]:
-        """Hits with reasons by the first clause, and probabilities by the judging one."""
+        """Hits with reasons by the first clause, and probabilities by the judging one.
+
+        `items` is how many there were to choose from.
+        """
         if not hits:
             return []
         cosines = np.stack([hit.cosines for hit in hits])
         likely: Sequence[float | None] = [None] * len(hits)
         if judge is not None:
-            likely = self.calibration.probabilities(combined.each(cosines)[judge]).tolist()
+            judged = combined.each(cosines)[judge]
+            likely = self.calibration.probabilities(judged, max(items, len(hits))).tolist()
         shares = contributions_of(cosines[:, : combined.ends[0]], self._alpha)
         return [
             Match(hit.id, hit.score, one, hit.metadata, share, int(share.sum(axis=0).argmax()))

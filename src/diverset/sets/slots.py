@@ -75,7 +75,7 @@ class SlotSets(nn.Module):
 
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
         keys, values = self._keys_and_values(features)
-        slots = self._initial_slots(len(keys))
+        slots = self._initial_slots(keys.shape[0])  # len() would fix it in a trace
         maps = []
         for _ in range(self.iterations):
             attention, update = self._aggregate(slots, keys, values, features.mask)
@@ -107,7 +107,8 @@ class SlotSets(nn.Module):
     ]:
         """Projected once, and only for real inputs: captions are mostly padding."""
         mask = features.mask
-        real = None if bool(mask.all()) else mask
+        # Traced, both cases are one: what padding would add is masked out of the attention.
+        real = None if torch.compiler.is_compiling() or bool(mask.all()) else mask
         inputs = self.input_norm(features.local if real is None else features.local[real])
         places = features.positions
         if places is not None and real is not None:

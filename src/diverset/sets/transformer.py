@@ -46,7 +46,7 @@ class TransformerSets(nn.Module):
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
         values = self.input_norm(features.local)
         keys = values if features.positions is None else values + features.positions
-        slots = self.slots.expand(len(values), -1, -1)
+        slots = self.slots.expand(values.shape[0], -1, -1)  # len() would fix it in a trace
         maps: list[Tensor] = []
         for _ in range(self.iterations):
             queries = self.query_norm(slots)

@@ -209,10 +209,15 @@ def _texts(
     if not architecture.text.is_cached:
         network = model.text_network() if model else load_texts(architecture.text)
         return TokenSource.of(captions, network, data.drop_words)
+    # Searches encode words in float32, so what is evaluated is in float32 too, or the last digits
+    # of a recall would differ. What is trained on may be rounded; it is by far the larger part.
+    exact = split != data.train
     tokens = cache_texts(
         frozen_texts(architecture.text),
         captions,
         cache,
+        precision="float32" if exact else "bfloat16",
+        storage="float32" if exact else "float16",
         progress=named(progress, f"states of {split} captions"),
     )
     return StateSource(tokens, data.drop_words)

@@ -6,7 +6,9 @@ let latest = 0; // the newest question; answers to older ones are dropped
 let cutoff = 0;
 
 async function fetched(url, options) {
-  const answer = await fetch(url, options);
+  const answer = await fetch(url, options).catch(() => {
+    throw new Error("The server does not answer; is diverset serve still running?");
+  });
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
   const detail = content.detail;
@@ -162,8 +164,15 @@ async function progress() {
     const now = await fetched("/status");
     const job = now.indexing;
     at("status").textContent = job
-      ? `indexing: ${job.done} of ${job.total}, ${job.rate.toFixed(1)} a second`
+      ? `indexing: ${job.done} of ${job.total}, ${job.rate.toFixed(1)} a second `
       : `${now.pictures} pictures` + (now.skipped ? `, ${now.skipped} skipped` : "");
+    if (job) {
+      const bar = document.createElement("progress");
+      bar.max = job.total;
+      bar.value = job.done;
+      bar.setAttribute("aria-label", "indexing");
+      at("status").append(bar);
+    }
     if (!now.pictures && !at("note").textContent)
       say("The library is empty. Index a folder: diverset index FOLDER");
     setTimeout(progress, job ? 2000 : 15000);
