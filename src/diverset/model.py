@@ -30,7 +30,7 @@ from diverset.config import ModelConfig, chosen_settings
 from diverset.cross_attention import scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.encoder import Encoder, Inputs, autocast
-from diverset.errors import InputError, OptionError
+from diverset.errors import CheckpointError, InputError, OptionError
 from diverset.fingerprint import fingerprint
 from diverset.inputs import (
     ahead,
@@ -88,6 +88,7 @@ class Model(nn.Module):
         self.text_encoder = Encoder(texts, text_sets, trained.texts)
         self._frozen: dict[str, Backbone] = {}  # not weights of this model: found when needed
         self._below: dict[str, str] = {}
+        self.trained_over: dict[str, str] = {}  # what `below` has to be, where that is known
         self.match_probability = (
             MatchProbability() if architecture.similarity.kind == "match_probability" else None
         )
@@ -268,7 +269,7 @@ class Model(nn.Module):
         image = self.architecture.image
         if not image.is_cached and self.image_encoder.backbone is not None:
             return cast(PictureBackbone, self.image_encoder.backbone)
-        found = self._frozen_network("pictures", lambda: frozen_pictures(image), image.cache_below)
+        found = self._frozen_network("pictures", lambda: frozen_pictures(image))
         return cast(PictureBackbone, found)
 
     def text_network(self) -> TextBackbone:
@@ -276,23 +277,33 @@ class Model(nn.Module):
         text = self.architecture.text
         if not text.is_cached and self.text_encoder.backbone is not None:
             return cast(TextBackbone, self.text_encoder.backbone)
-        found = self._frozen_network("texts", lambda: frozen_texts(text), text.cache_below)
+        found = self._frozen_network("texts", lambda: frozen_texts(text))
         return cast(TextBackbone, found)
 
-    def below(self) -> dict[str, str]:
-        """Fingerprints of what lies frozen below trained blocks and is not stored with them."""
-        if self.architecture.image.cache_below:
+    def below(self, everything: bool = False) -> dict[str, str]:
+        """Fingerprints of frozen networks that are not stored with the model.
+
+        Those below trained blocks, and others as far as they were needed; `everything` asks for
+        all of them.
+        """
+        chosen = self.architecture
+        if chosen.image.cache_below or (everything and chosen.image.backbone):
             self.picture_network()
-        if self.architecture.text.cache_below:
+        if chosen.text.cache_below or (everything and chosen.text.backbone):
             self.text_network()
         return dict(self._below)
 
-    def _frozen_network(self, side: str, load: Callable[[], Backbone], named: bool) -> Backbone:
+    def _frozen_network(self, side: str, load: Callable[[], Backbone]) -> Backbone:
         if side not in self._frozen:
             network = load()
-            if named:
-                self._below[side] = network.fingerprint()
-            self._frozen[side] = network.for_inference()
+            name = network.fingerprint()
+            if self.trained_over.get(side, name) != name:
+                raise CheckpointError(
+                    f"this model was trained over network {self.trained_over[side]} for {side}, "
+                    f"the one installed is {name}; install the version of its package it was "
+                    "trained with"
+                )
+            self._below[side], self._frozen[side] = name, network.for_inference()
         return self._frozen[side].to(self.device)
 
     def _encode_raw(

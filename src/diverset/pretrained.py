@@ -1,8 +1,8 @@
 """A model as a folder: config.json, model.safetensors, vocabulary.json, README.md (model card).
 
 Loading is strict: a weight that is missing, left over or of another shape is an error, and so is
-an option that this version does not know. Frozen networks are not stored; of one whose upper
-blocks were trained, the fingerprint of the rest is, and it has to agree. Nothing is unpickled.
+an option that this version does not know. Frozen networks are not stored, but their fingerprints
+are where they were at hand, and those that are installed have to agree. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -93,18 +93,13 @@ def load_pretrained(folder: str | PathLike[str]) -> Model:
             f"the weights in {path} are not those its {CONFIG} was written for "
             f"({model.fingerprint()}, not {content['fingerprint']}); copy the folder as a whole"
         )
-    _check_below(path, content.get("below", {}), model.below())
+    model.trained_over = content.get("below", {})
+    if not model.trained_over.keys() >= model.below().keys():
+        raise CheckpointError(
+            f"{path / CONFIG} does not say over which networks its blocks were trained; save the "
+            "model again"
+        )
     return model.eval()
-
-
-def _check_below(path: Path, wanted: dict[str, str], found: dict[str, str]) -> None:
-    """Raise unless the frozen parts that are installed are those the model was trained over."""
-    for side in sorted(set(wanted) | set(found)):
-        if wanted.get(side) != found.get(side):
-            raise CheckpointError(
-                f"{path} was trained over the {side} network {wanted.get(side)}, the one installed "
-                f"is {found.get(side)}; install the version of its package it was trained with"
-            )
 
 
 def _narrowed(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -147,8 +147,24 @@ def test_a_saved_model_holds_the_upper_blocks_and_names_the_rest(bert: Path, tmp
     assert torch.equal(read.encode_texts(TEXTS), made.encode_texts(TEXTS))
     torch.manual_seed(1)
     save_bert(bert)  # another network under the same name
-    with pytest.raises(CheckpointError, match=f"texts network {lower.fingerprint()}.*installed is"):
+    with pytest.raises(CheckpointError, match=f"{lower.fingerprint()} for texts.*installed is"):
         Model.from_pretrained(tmp_path / "model")
+
+
+def test_another_version_of_a_frozen_network_is_refused(bert: Path, tmp_path: Path):
+    made = Model(over_bert(bert))
+    made.save_pretrained(tmp_path / "unnamed")
+    assert "below" not in json.loads((tmp_path / "unnamed" / "config.json").read_text())
+    whole = load_text_backbone(f"transformers:{bert}").fingerprint()
+    assert made.below(everything=True) == {"texts": whole}
+    made.save_pretrained(tmp_path / "named")
+    read = Model.from_pretrained(tmp_path / "named")
+    assert torch.equal(read.encode_texts(TEXTS), made.encode_texts(TEXTS))
+    torch.manual_seed(1)
+    save_bert(bert)
+    with pytest.raises(CheckpointError, match=f"{whole} for texts.*installed is"):
+        Model.from_pretrained(tmp_path / "named").encode_texts(TEXTS)
+    Model.from_pretrained(tmp_path / "unnamed").encode_texts(TEXTS)
 
 
 def test_pictures_go_through_both_parts(bert: Path, tmp_path: Path):

@@ -31,6 +31,7 @@ def export(run: str, folder: Path, dtype: str = "float16", card: str | None = No
     model = Model.from_pretrained(source)
     bank = load_bank(source, model.fingerprint())
     recipe = open_recipe(run)
+    model.below(everything=True)  # whoever loads it elsewhere is to have the same networks
     model.save_pretrained(folder, card, dtype=DTYPES[dtype])
     plain = replace(
         recipe, data=replace(recipe.data, root="."), distill=replace(recipe.distill, runs="")
