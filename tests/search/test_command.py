@@ -145,7 +145,7 @@ def test_mistakes(made, tmp_path, capsys, monkeypatch):
         (["search", "", *where], "give words or a picture"),
         (["search", "a", "--filter", "width >", *where], "cannot be read at"),
         (["search", "a", "--image", "no.jpg", *where], "there is no picture"),
-        (["index", str(made / "photos")], "give --model"),
+        (["index", str(made / "photos"), "--model", "nothing"], "no shipped model is called so"),
         (["index", "nowhere", *where], "there is no folder nowhere"),
         (["index", "--workers", "2", *where], "or --all"),
     ):

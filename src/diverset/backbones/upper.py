@@ -60,6 +60,8 @@ class UpperStates(UpperBlocks):
     """
 
     def forward(self, states: Padded) -> Padded:
+        if torch.compiler.is_compiling():  # a trace has no lengths to look at
+            return Padded(self._run(states.values, states.mask), states.mask)
         counts = states.mask.sum(dim=1)
         # Visible tokens first, in their order; the cut lies above the position embeddings.
         places = states.mask.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
