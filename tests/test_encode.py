@@ -7,8 +7,9 @@ import os
 import numpy as np
 import pytest
 from PIL import Image
+from tiny_networks import small_cnn
 
-from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary
+from diverset import Model, Vocabulary
 from diverset.cli import main
 from diverset.data.images import open_picture
 from diverset.data.scenes import ScenesOptions, write_scenes
@@ -20,21 +21,8 @@ WORDS = ["a dog runs", "a cat sleeps", "two birds on a tree", "a red boat"]
 
 
 def make_model(texts=WORDS) -> Model:
-    image_set = SetConfig(size=2, inner_width=8, iterations=2)
     return Model(
-        ModelConfig(
-            dim=8,
-            image=ImageConfig(
-                kind="convolution",
-                backbone="small_cnn",
-                backbone_size=32,
-                trained_blocks=-1,
-                input_width=256,
-            ),
-            text=TextConfig(input_width=8),
-            image_set=image_set,
-            text_set=SetConfig(size=3, inner_width=8, iterations=2),
-        ),
+        small_cnn(image_size=2, text_size=3),
         Vocabulary.build(texts, min_count=1),
     )
 

@@ -32,7 +32,9 @@ def made(image=PICTURES, text=None, sets=SMALL) -> Model:
 
 
 def run(folder, side: str, **inputs) -> torch.Tensor:
-    session = onnxruntime.InferenceSession(str(folder / f"{side}.onnx"))
+    alone = onnxruntime.SessionOptions()
+    alone.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(folder / f"{side}.onnx"), alone)
     return torch.from_numpy(session.run(["sets"], inputs)[0])
 
 

@@ -47,9 +47,8 @@ def over_bert(folder: Path, image: ImageConfig | None = None, **text) -> ModelCo
     )
 
 
-def scenes_recipe(scenes: Path, **train) -> Recipe:
-    """The small CNN and a bi-GRU on drawn pictures of 32 pixels."""
-    sets = SetConfig(size=2, inner_width=8, iterations=2)
+def small_cnn(image_size: int = 2, text_size: int = 2) -> ModelConfig:
+    """The small CNN over pictures of 32 pixels and a bi-GRU; how many elements each side has."""
     image = ImageConfig(
         kind="convolution",
         backbone="small_cnn",
@@ -57,8 +56,14 @@ def scenes_recipe(scenes: Path, **train) -> Recipe:
         trained_blocks=-1,
         input_width=256,
     )
+    sets = [SetConfig(size=size, inner_width=8, iterations=2) for size in (image_size, text_size)]
+    return ModelConfig(8, image, TextConfig(input_width=8), *sets)
+
+
+def scenes_recipe(scenes: Path, **train) -> Recipe:
+    """The small CNN and a bi-GRU on drawn pictures of 32 pixels."""
     return Recipe(
-        model=ModelConfig(8, image, TextConfig(input_width=8), sets, sets),
+        model=small_cnn(),
         data=DataConfig(root=str(scenes), file="dataset_scenes.json", images="images", min_count=1),
         loss=LossConfig(start="contrastive", start_epochs=1),
         train=TrainConfig(**{"epochs": 1, "batch_size": 4} | train),

@@ -5,29 +5,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from tiny_networks import small_cnn
 
-from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary
+from diverset import Model, Vocabulary
 
 WORDS = ["a dog runs", "a cat sleeps", "two birds on a tree", "a red boat", "snow"]
 
 
 def make_model(folder: Path, seed: int = 0) -> str:
     torch.manual_seed(seed)
-    sets = SetConfig(size=3, inner_width=8, iterations=2)
     model = Model(
-        ModelConfig(
-            dim=8,
-            image=ImageConfig(
-                kind="convolution",
-                backbone="small_cnn",
-                backbone_size=32,
-                trained_blocks=-1,
-                input_width=256,
-            ),
-            text=TextConfig(input_width=8),
-            image_set=sets,
-            text_set=SetConfig(size=2, inner_width=8, iterations=2),
-        ),
+        small_cnn(image_size=3, text_size=2),
         Vocabulary.build(WORDS, min_count=1),
     )
     model.save_pretrained(folder)

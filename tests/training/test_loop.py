@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_networks import small_cnn
 
 from diverset import Model
-from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
 from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.errors import CheckpointError
 from diverset.training.checkpoint import latest_checkpoint
@@ -33,21 +33,8 @@ def scenes(tmp_path_factory):
 
 
 def recipe(scenes: Path, **train_settings) -> Recipe:
-    sets = SetConfig(size=2, inner_width=8, iterations=2)
     return Recipe(
-        model=ModelConfig(
-            dim=8,
-            image=ImageConfig(
-                kind="convolution",
-                backbone="small_cnn",
-                backbone_size=32,
-                trained_blocks=-1,
-                input_width=256,
-            ),
-            text=TextConfig(input_width=8),
-            image_set=sets,
-            text_set=sets,
-        ),
+        model=small_cnn(),
         data=DataConfig(
             root=str(scenes),
             file="dataset_scenes.json",
@@ -123,22 +110,13 @@ def test_a_stopped_run_ends_with_the_very_same_weights(scenes, tmp_path):
 @pytest.mark.slow
 def test_a_killed_run_goes_on(scenes, tmp_path):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path;"
-        "from test_loop import recipe, train;"
-        "train(recipe(Path(sys.argv[2]), epochs=6, checkpoint_minutes=0.0), Path(sys.argv[3]),"
-        " Path(sys.argv[4]), 'cpu')"
+        "import sys; from pathlib import Path; from training.test_loop import recipe, train;"
+        "scenes, out, cache = map(Path, sys.argv[1:]);"
+        "train(recipe(scenes, epochs=6, checkpoint_minutes=0.0), out, cache, 'cpu')"
     )
-    here = str(Path(__file__).parent)
-    command = [
-        sys.executable,
-        "-c",
-        script,
-        here,
-        str(scenes),
-        str(tmp_path / "run"),
-        str(tmp_path),
-    ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", script, str(scenes), str(tmp_path / "run"), str(tmp_path)]
+    paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
     for wanted in (1, 7):
         process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 120

@@ -49,7 +49,7 @@ class Gru(nn.GRU):
         sides = ("", "_reverse") if self.bidirectional else ("",)
         weights, hidden = (
             torch.stack([_reordered(getattr(self, f"weight_{kind}_l0{side}")) for side in sides])
-            for kind in ("ih", "hh")
+            for kind in KINDS
         )
         biases = torch.stack(
             [
