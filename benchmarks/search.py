@@ -206,7 +206,7 @@ def measure_fast(
             "HNSW": one_by_one(lambda some: graph.search(some, K), asked),
             "fast": one_by_one(lambda some: index.search(some, K, exact=False), queries),
         },
-        repeats,
+        4 * repeats,  # such short turns are disturbed more easily
     )
     print(
         f"  recall@{K}: HNSW {recall:.4f} (efSearch {graph.hnsw.efSearch}), fast mode {ours:.4f}; "

@@ -288,7 +288,7 @@ class SetIndex:
         if plan is None or where is not None or not len(scan):
             return self._exactly(scan, queries, k, where)
         found = self._graphs(plan).candidates(scan, queries, k)
-        hits = list(ranked(self._truth, scan, queries, found, k))
+        hits = list(ranked(self._truth, scan, queries, found, k, exact=False))
         wanted = min(k, len(scan) - len(scan.removed))
         short = [number for number, some in enumerate(hits) if len(some) < wanted]
         if short:  # of what the graphs found, too much was deleted

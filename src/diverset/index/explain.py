@@ -6,6 +6,7 @@ In float64 and numpy, for the few items that are shown; it does not know where s
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,17 @@ class Explained(NamedTuple):
     scores: Float[np.ndarray, "*items"]
     contributions: Float[np.ndarray, "*items query_slots slots"]
     cosines: Float[np.ndarray, "*items query_slots slots"]
+
+
+class Why:
+    """The cosines of some hits; what each pair has in the score is worked out when asked for."""
+
+    def __init__(self, cosines: Float[np.ndarray, "hits query_slots slots"], alpha: float) -> None:
+        self.cosines, self.alpha = cosines, alpha
+
+    @cached_property
+    def contributions(self) -> Float[np.ndarray, "hits query_slots slots"]:
+        return contributions_of(self.cosines, self.alpha)
 
 
 def explain(

@@ -144,7 +144,7 @@ def _places(
 def build(truth: Truth, scan: Scan, elements: bool) -> str:
     """Write a graph over the means or the elements of everything; the name of its file."""
     faiss = load_faiss()
-    kind = faiss.ScalarQuantizer.QT_8bit
+    kind = faiss.ScalarQuantizer.QT_8bit_uniform  # dimensions of unit vectors have like ranges
     graph = faiss.IndexHNSWSQ(truth.settings.dim, kind, LINKS, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = EFFORT
     step = max(1, len(scan) // SAMPLE)

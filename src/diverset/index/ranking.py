@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from diverset.index.base import Hit, Sets, hits_of
-from diverset.index.explain import contributions_of, explain_cosines
+from diverset.index.explain import Why, smooth_chamfer_of
 from diverset.index.scan import Candidates, Scan
-from diverset.index.scoring import best
+from diverset.index.scoring import best, rough_cosines
 from diverset.index.truth import Truth
 
 AT_ONCE = 16 * 2**20  # bytes of sets that are scored together
@@ -20,24 +20,30 @@ Rule = Callable[[Float[np.ndarray, "items query_slots slots"]], Float[np.ndarray
 
 
 def ranked(
-    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int
+    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int, exact: bool = True
 ) -> Iterator[list[Hit]]:
-    """The k best of each query's candidates; -1 stands for none."""
+    """The k best of each query's candidates; -1 stands for none.
+
+    Where not even the candidates are exact, products in float32 will do (1e-6 of a score).
+    """
     if not candidates.shape[1] or not len(scan):
         yield from ([] for _ in queries)
         return
     size = 4 * candidates.shape[1] * truth.settings.slots * truth.settings.dim
     for start in range(0, len(queries), max(1, AT_ONCE // size)):
         some = slice(start, start + max(1, AT_ONCE // size))
-        yield from _ranked(truth, scan, queries[some], candidates[some], k)
+        yield from _ranked(truth, scan, queries[some], candidates[some], k, exact)
 
 
 def _ranked(
-    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int
+    truth: Truth, scan: Scan, queries: Sets, candidates: Candidates, k: int, exact: bool
 ) -> list[list[Hit]]:
-    alpha, valid = truth.settings.alpha, candidates >= 0
-    few, cosines = best(queries, scan.sets_at(np.maximum(candidates, 0)), valid, k, alpha)
-    scores, shares, cosines = explain_cosines(cosines, alpha)
+    alpha, sets = truth.settings.alpha, scan.sets_at(np.maximum(candidates, 0))
+    if exact:
+        few, cosines = best(queries, sets, candidates >= 0, k, alpha)
+    else:
+        few, cosines = None, rough_cosines(queries, sets)
+    scores = smooth_chamfer_of(cosines, alpha)
     each = np.arange(len(queries))[:, None]
     places = candidates if few is None else candidates[each, few]
     scores[places < 0] = -np.inf
@@ -45,10 +51,8 @@ def _ranked(
     order = np.lexsort((rows, -scores), axis=1)[:, :k]  # of equals, the older one
     there = scores[each, order] > -np.inf
     flat = (order + scores.shape[1] * each)[there]
-    pairs = cosines.shape[2:]
-    found = rows.take(flat), scores.take(flat)
-    why = (one.reshape(-1, *pairs).take(flat, axis=0) for one in (shares, cosines))
-    hits = iter(_hits(truth, *found, *why))
+    kept = cosines.reshape(-1, *cosines.shape[2:]).take(flat, axis=0)
+    hits = iter(_hits(truth, rows.take(flat), scores.take(flat), kept))
     return [list(islice(hits, count)) for count in there.sum(axis=1).tolist()]
 
 
@@ -56,14 +60,13 @@ def _hits(
     truth: Truth,
     rows: Int64[np.ndarray, " hits"],
     scores: Float[np.ndarray, " hits"],
-    contributions: Float[np.ndarray, "hits query_slots slots"],
     cosines: Float[np.ndarray, "hits query_slots slots"],
 ) -> list[Hit]:
     if not len(rows):
         return []
     ids, metadata = zip(*truth.names(rows.tolist()), strict=True)
     own = list(map(dict.copy, metadata))  # what a caller does to them is not to be kept
-    return hits_of(ids, scores.tolist(), own, np.stack([contributions, cosines], axis=1))
+    return hits_of(ids, scores.tolist(), own, Why(cosines, truth.settings.alpha))
 
 
 def ranked_by(
@@ -89,5 +92,4 @@ def ranked_by(
         return []
     order = np.argsort(-np.concatenate(scores), kind="stable")[:k]
     kept, pairs = np.concatenate(rows)[order], np.concatenate(cosines)[order]
-    weights = contributions_of(pairs, truth.settings.alpha)
-    return _hits(truth, kept, np.concatenate(scores)[order], weights, pairs)
+    return _hits(truth, kept, np.concatenate(scores)[order], pairs)

@@ -1,6 +1,7 @@
-"""The exact scores of a few items.
+"""The scores of a few items from their whole sets.
 
-The last word is in float64: of items that float32 cannot tell apart, the better one wins.
+In exact search the last word is in float64: of items that float32 cannot tell apart, the better
+one wins.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ def scores_of(
     alpha: float,
 ) -> Float[np.ndarray, "queries candidates"]:
     """Smooth-Chamfer of each query with its own candidates, in float32: right to `slack`."""
+    return smooth_chamfer_of(rough_cosines(queries, sets), alpha)
+
+
+def rough_cosines(
+    queries: Float[np.ndarray, "queries query_slots dim"],
+    sets: Float[np.ndarray, "queries candidates slots dim"],
+) -> Float[np.ndarray, "queries candidates query_slots slots"]:
+    """Cosines as float32 products give them."""
     count, candidates, slots, dim = sets.shape
     flat = sets.reshape(count, candidates * slots, dim)
-    cosines = np.matmul(flat, queries.transpose(0, 2, 1)).reshape(count, candidates, slots, -1)
-    return smooth_chamfer_of(cosines.astype(np.float64), alpha)
+    cosines: Float[np.ndarray, "queries candidates query_slots slots"]
+    cosines = np.matmul(flat, queries.transpose(0, 2, 1)).astype(np.float64)
+    return cosines.reshape(count, candidates, slots, -1).swapaxes(2, 3)
 
 
 def best(
