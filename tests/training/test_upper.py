@@ -122,3 +122,18 @@ def test_texts_are_evaluated_as_searches_encode_them(asked, tmp_path):
     wanted = model.encode_texts(list(val.collection.captions))
     assert float((found - wanted).abs().max()) < 1e-6
     assert trained.texts.tokens.header["storage"] == "float16"  # the large part stays small
+
+
+def test_joined_splits_use_what_each_has_in_the_cache(asked, tmp_path):
+    def opened(split):
+        return open_split(asked.data, split, asked.model, None, tmp_path, views=2)
+
+    apart = {name: opened(name) for name in ("train", "val")}
+    before = {one.name for one in tmp_path.glob("pictures-*")}
+    both = opened("train+val")
+    assert {one.name for one in tmp_path.glob("pictures-*")} == before
+    assert len(both.images) == 14 == len(both.collection)
+    for split in apart.values():
+        at = [both.collection.pictures.index(file) for file in split.collection.pictures]
+        some = list(range(len(at)))
+        assert torch.equal(both.images.batch(at).values, split.images.batch(some).values)

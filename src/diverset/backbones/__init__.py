@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from diverset.backbones.base import Backbone, PictureBackbone, TextBackbone
 from diverset.backbones.cache import cache_pictures, cache_texts
-from diverset.backbones.cached import CachedMaps, CachedTokens, open_maps, open_tokens
+from diverset.backbones.cached import CachedMaps, CachedTokens, JoinedMaps, open_maps, open_tokens
 from diverset.backbones.efficientnet import VARIANTS, EfficientNetLite
 from diverset.backbones.small_cnn import SmallCnn
 from diverset.backbones.timm_image import TimmImage
@@ -86,6 +86,7 @@ __all__ = [
     "Backbone",
     "CachedMaps",
     "CachedTokens",
+    "JoinedMaps",
     "PictureBackbone",
     "TextBackbone",
     "cache_pictures",

@@ -106,6 +106,47 @@ class CachedMaps:
         return cells.permute(0, 3, 1, 2)
 
 
+class JoinedMaps:
+    """Several caches as one, counted through: what was extracted for the splits "train" and "val"
+    serves "train+val".
+
+    Attributes:
+        valid, unreadable: as in `CachedMaps`.
+    """
+
+    def __init__(self, parts: Sequence[CachedMaps]) -> None:
+        self.parts = tuple(parts)
+        self.starts = np.cumsum([0, *map(len, parts)])
+        self.valid: NDArray[np.bool_] = np.concatenate([part.valid for part in parts])
+        self.unreadable = {path: why for part in parts for path, why in part.unreadable.items()}
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def views(self) -> int:
+        return min(part.views for part in self.parts)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.parts[0].shape
+
+    def maps(
+        self, indices: ArrayLike, view: ArrayLike = 0
+    ) -> Float[Tensor, "batch channels rows columns"]:
+        """The maps of these pictures in float32; see `CachedMaps.maps`."""
+        places = _places(indices, len(self), "picture")
+        chosen = np.broadcast_to(np.asarray(view, dtype=np.int64), places.shape)
+        owners = np.searchsorted(self.starts, places, side="right") - 1
+        channels, rows, columns = self.shape
+        cells = torch.empty(len(places), rows, columns, channels).permute(0, 3, 1, 2)
+        for number in np.unique(owners).tolist():
+            mine = owners == number
+            some = places[mine] - self.starts[number]
+            cells[torch.from_numpy(mine)] = self.parts[number].maps(some, chosen[mine])
+        return cells
+
+
 class CachedTokens:
     """Token states by text: one flat array of rows, and where each text starts in it."""
 

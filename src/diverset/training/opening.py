@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from diverset.backbones import CachedMaps, cache_pictures, cache_texts
+from diverset.backbones import JoinedMaps, cache_pictures, cache_texts
 from diverset.building import (
     frozen_pictures,
     frozen_texts,
@@ -140,14 +140,23 @@ def _cached_maps(
     views: int,
     progress: Progress | None,
 ) -> tuple[Collection, Source]:
-    files = _pictures(collection)
-    maps = cache_pictures(
-        frozen_pictures(architecture.image),
-        files,
-        cache,
-        views=views,
-        augmentation=RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None,
-        progress=named(progress, f"features of {split} pictures"),
+    network = frozen_pictures(architecture.image)
+    # Splits are cached apart, so that "train+val" finds what "train" and "val" have.
+    names = [split] if data.limit else split.split("+")
+    parts = [collection] if len(names) == 1 else [read_split(data, name) for name in names]
+    crop = RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None
+    maps = JoinedMaps(
+        [
+            cache_pictures(
+                network,
+                _pictures(part),
+                cache,
+                views=views,
+                augmentation=crop,
+                progress=named(progress, f"features of {name} pictures"),
+            )
+            for name, part in zip(names, parts, strict=True)
+        ]
     )
     if maps.unreadable:
         log.warning(
@@ -157,13 +166,14 @@ def _cached_maps(
             a_few(sorted(maps.unreadable)),
         )
     grid = _last_grid(architecture, maps) if architecture.image.cache_below else None
-    if maps.valid.all():
-        return collection, MapSource(maps, data.drop_inputs, grid=grid)
-    places = np.flatnonzero(maps.valid)
-    return collection.subset(places.tolist()), MapSource(maps, data.drop_inputs, places, grid)
+    order = {path: n for n, path in enumerate(path for part in parts for path in _pictures(part))}
+    places = np.array([order[path] for path in _pictures(collection)])
+    kept = np.flatnonzero(maps.valid[places])
+    chosen = collection if len(kept) == len(collection) else collection.subset(kept.tolist())
+    return chosen, MapSource(maps, data.drop_inputs, places[kept], grid)
 
 
-def _last_grid(architecture: ModelConfig, maps: CachedMaps) -> tuple[int, int]:
+def _last_grid(architecture: ModelConfig, maps: JoinedMaps) -> tuple[int, int]:
     """Rows and columns of the last map, where cached ones are run through upper blocks first."""
     upper = trained_backbones(replace(architecture, text=TextConfig())).pictures
     assert upper is not None

@@ -15,7 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from diverset.backbones import CachedMaps, CachedTokens, PictureBackbone, TextBackbone
+from diverset.backbones import (
+    CachedMaps,
+    CachedTokens,
+    JoinedMaps,
+    PictureBackbone,
+    TextBackbone,
+)
 from diverset.data.augment import drop_cells, drop_inputs, drop_regions, drop_words
 from diverset.data.images import open_picture
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
@@ -58,11 +64,12 @@ class RegionSource:
 class MapSource:
     """Cached feature maps; in training a random view of each, some cells hidden.
 
-    `places` says where each image stands in the cache, which also counts unreadable pictures.
+    `places` says where each image stands in the cache, which also counts unreadable pictures and
+    may have another order.
     `grid` is the size of the map whose cells are hidden, where it is not the cached one.
     """
 
-    maps: CachedMaps
+    maps: CachedMaps | JoinedMaps
     drop: float = 0.0
     places: np.ndarray | None = None
     grid: tuple[int, int] | None = None
