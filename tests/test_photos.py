@@ -22,7 +22,7 @@ def model() -> diverset.Model:
 
 
 def test_the_package_holds_a_small_model_with_a_card_and_its_recipe():
-    names = {"README.md", "config.json", "model.safetensors", "recipe.yaml"}
+    names = {"README.md", "calibration.json", "config.json", "model.safetensors", "recipe.yaml"}
     assert {file.name for file in FOLDER.iterdir()} == names
     assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 60e6
     assert json.loads((FOLDER / "config.json").read_text())["below"].keys() == {"pictures", "texts"}

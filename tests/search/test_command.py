@@ -13,8 +13,7 @@ from PIL import Image
 
 from diverset.cli import main
 from diverset.library.library import Library
-from diverset.search import calibration
-from diverset.search.calibration import Calibration
+from diverset.search.calibration import FILE, Calibration, reach
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +28,8 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def ask(made, monkeypatch, capsys):
-    monkeypatch.setattr(calibration, "DEFAULT", Calibration(9, 0, 0))  # everything is believed
+def ask(made, capsys):
+    Calibration(9, 0, 0).save(made / "model")  # everything is believed
 
     def run(*given, status=0):
         assert main([*given, "--library", str(made / "library")]) == status
@@ -90,8 +89,8 @@ def test_a_page_of_results(ask, made, monkeypatch):
     assert shown and shown[0].startswith("file://")
 
 
-def test_nothing_matches_well(made, monkeypatch, capsys):
-    monkeypatch.setattr(calibration, "DEFAULT", Calibration(-9, 0, 0))
+def test_nothing_matches_well(made, capsys):
+    Calibration(-9, 0, 0).save(made / "model")
     given = ["search", "a dog", "--library", str(made / "library")]
     assert main(given) == 1
     said = capsys.readouterr()
@@ -101,15 +100,22 @@ def test_nothing_matches_well(made, monkeypatch, capsys):
     assert json.loads((main([*given, "--json"]), capsys.readouterr().out)[1])["groups"][0]
 
 
-def test_a_filter_is_a_smaller_collection(ask, monkeypatch):
-    monkeypatch.setattr(calibration, "DEFAULT", Calibration(0, 0, 0, -1))
+def test_a_model_without_calibration_claims_nothing(ask, made):
+    (made / "model" / FILE).unlink()
+    found = json.loads(ask("search", "a dog", "--json"))
+    assert found["matches_well"] and found["groups"][0][0]["probability"] is None
+    assert "%" not in ask("search", "a dog")
+
+
+def test_a_filter_is_a_smaller_collection(ask, made):
+    Calibration(0, 0, 0, -1).save(made / "model")
 
     def probability(*more, status=1):
         found = json.loads(ask("search", "a dog", "--json", *more, status=status))
         return found["groups"][0][0]["probability"]
 
     def expected(items):
-        return pytest.approx(1 / (1 + math.exp(calibration.reach(items))), abs=1e-3)
+        return pytest.approx(1 / (1 + math.exp(reach(items))), abs=1e-3)
 
     assert probability() == probability("--not", "a cat") == expected(12)
     six = "name in ('1.png', '2.png', '3.png', '4.png', '5.png', '6.png')"

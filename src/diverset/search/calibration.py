@@ -51,8 +51,9 @@ class Calibration:
             scores: at least five where there are so many, best first.
             items: how many the answer was chosen from.
 
-        >>> DEFAULT.probabilities([0.7, 0.65, 0.6, 0.6, 0.6], items=1000).round(2)[:2]
-        array([0.8 , 0.72])
+        >>> logistic = Calibration(bias=-6.0, score=8.0, best=12.0, reach=-2.0)
+        >>> logistic.probabilities([0.7, 0.65, 0.6, 0.6, 0.6], items=1000).round(2)[:2]
+        array([0.81, 0.74])
         """
         array = np.asarray(scores, dtype=np.float64)
         if not len(array):
@@ -82,16 +83,11 @@ def reach(items: int, count: int = BEST) -> float:
     return sum(found) / max(count, 1)
 
 
-DEFAULT = Calibration(
-    -5.27, 7.91, 11.83, -2.23, fitted_on="Flickr8k val, sets of 4, alpha 16, 30 to 1,000 pictures"
-)
-
-
-def load_calibration(folder: str | Path) -> Calibration:
-    """That of a model's folder, or the default one."""
+def load_calibration(folder: str | Path) -> Calibration | None:
+    """That of a model's folder; those of another model would mislead."""
     file = Path(folder) / FILE
     if not file.exists():
-        return DEFAULT
+        return None
     try:
         return Calibration(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:

@@ -30,7 +30,8 @@ class Match:
     Attributes:
         id: path of a picture, or table and row of a text.
         score: what it is ranked by.
-        probability: how likely it is right; None where the question is not words alone.
+        probability: how likely it is right; None where the question is not words alone, or the
+            model has no calibration.
         metadata: what is known of it.
         contributions: which elements of the question matched which of the hit (Eq. 8).
         element: the element of the hit that matched best, from 0.
@@ -86,7 +87,7 @@ class Searcher:
         judge = None if picture is not None else len(clauses) - 1 if len(clauses) > 1 else 0
         items = index.count(asked.where) if judge is not None else 0
         matches = self._matches(hits, combined, judge, items)
-        return Answer(matches[: asked.k], self.calibration.cutoff)
+        return Answer(matches[: asked.k], self._cutoff)
 
     def similar(
         self, picture: Elements, k: int = 20, where: str | None = None, element: int | None = None
@@ -106,7 +107,7 @@ class Searcher:
             [Clause(picture)], np.zeros((0, 1, picture.shape[1]), np.float32), self._alpha
         )
         hits = self.library.texts.search(picture[None], k)[0]
-        return Answer(self._matches(hits, combined), self.calibration.cutoff)
+        return Answer(self._matches(hits, combined), self._cutoff)
 
     def of_words(self, words: Sequence[str]) -> Sets:
         """The sets of texts."""
@@ -163,6 +164,10 @@ class Searcher:
         plain = len(clauses) == 2 and clauses[1].role == JUDGE and clauses[0].is_plain
         return clauses[:1] if plain else clauses
 
+    @property
+    def _cutoff(self) -> float:
+        return self.calibration.cutoff if self.calibration else 0.0
+
     def _sample(self, index: SetIndex, clauses: Sequence[Clause]) -> Sets:
         """Sets that stand for the collection; none where one clause needs no scale."""
         if len(clauses) == 1:
@@ -183,7 +188,7 @@ class Searcher:
             return []
         cosines = np.stack([hit.cosines for hit in hits])
         likely: Sequence[float | None] = [None] * len(hits)
-        if judge is not None:
+        if judge is not None and self.calibration is not None:
             judged = combined.each(cosines)[judge]
             likely = self.calibration.probabilities(judged, max(items, len(hits))).tolist()
         shares = contributions_of(cosines[:, : combined.ends[0]], self._alpha)
