@@ -1,0 +1,117 @@
+"""Are words understood that no training caption ever used?
+
+Nouns of captions are replaced by others that mean much the same and that occur in no caption of the
+training split (those that do are left out), and by a word that says nothing ("something"). If only
+known words were understood, both would find equally little. And the noun alone is asked for: the
+share of the ten best pictures of which a caption has the known noun. It ends with JSON.
+
+    python benchmarks/held_out_words.py RUN --data path/to/flickr8k
+"""
+
+import argparse
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from diverset.similarity import similarity_matrix
+from diverset.training.encoding import encode_split
+from diverset.training.evaluating import default_cache, open_run
+from diverset.training.opening import open_split, read_split
+
+NEAR = {
+    "dog": ("canine", "hound", "mutt", "pooch", "terrier", "labrador"),
+    "dogs": ("canines", "hounds", "mutts"), "boy": ("lad", "schoolboy"), "girl": ("lass",),
+    "man": ("gentleman", "bloke", "chap"), "men": ("blokes", "gentlemen"), "woman": ("dame",),
+    "child": ("youngster", "tot"), "children": ("youngsters", "tots"), "baby": ("newborn",),
+    "beach": ("seashore", "seaside", "shoreline"), "bike": ("velocipede", "moped"),
+    "bicycle": ("velocipede",), "car": ("automobile", "sedan"), "street": ("boulevard", "avenue"),
+    "snow": ("snowfall", "sleet"), "mountain": ("summit", "alps"), "horse": ("stallion", "steed"),
+    "ball": ("sphere", "orb"), "grass": ("turf", "lawn"), "field": ("pasture", "meadow"),
+    "shirt": ("blouse", "tunic"), "forest": ("woodland",), "boat": ("vessel", "dinghy"),
+    "rocks": ("boulders", "crags"), "cliff": ("precipice", "crag"), "jacket": ("anorak",),
+    "skateboard": ("longboard",), "ocean": ("sea", "atlantic"), "crowd": ("throng", "mob"),
+    "pool": ("lido",), "helmet": ("headgear",), "hat": ("fedora", "headgear"),
+    "soccer": ("futsal",), "bench": ("pew",), "tree": ("oak", "birch"), "bird": ("sparrow",),
+}  # fmt: skip
+NOTHING = "something"
+HITS = 10
+
+
+def swapped(text: str, old: str, new: str) -> str:
+    return re.sub(rf"\b{old}\b", new, text.lower())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run")
+    parser.add_argument("--data", default="", help="folder of the data, if it has moved")
+    parser.add_argument("--split", default="val")
+    parser.add_argument("--most", type=int, default=100, help="captions of one noun")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    model, data = open_run(given.run)
+    data = replace(data, root=given.data) if given.data else data
+    known = Counter(
+        word
+        for text in read_split(data, data.train).captions
+        for word in re.findall(r"\w+", text.lower())
+    )
+    split = open_split(
+        data, given.split, model.architecture, model.vocabulary, default_cache(), model=model
+    )
+    images, _ = encode_split(model, split)
+    captions, owners = list(split.collection.captions), np.asarray(split.collection.owners)
+    chance = np.random.default_rng(given.seed)
+
+    def found(texts: list[str], wanted: np.ndarray) -> np.ndarray:
+        """Whether the picture of each text is among the first ten."""
+        return (best(texts) == wanted[:, None]).any(axis=1)
+
+    def best(texts: list[str]) -> np.ndarray:
+        with torch.no_grad():
+            sets = model.encode_texts(texts)
+        alpha = model.architecture.similarity.alpha
+        scores = similarity_matrix(sets, images, "smooth_chamfer", alpha=alpha)
+        return scores.topk(HITS, dim=1).indices.numpy()
+
+    hits: dict[str, list[np.ndarray]] = {"known": [], "held out": [], NOTHING: []}
+    alone: list[tuple[float, float, float]] = []
+    print(f"{'known':12} {'held out':12} captions   R@10: known  held out  {NOTHING}")
+    for old, others in NEAR.items():
+        speaks = np.array([bool(re.search(rf"\b{old}\b", text.lower())) for text in captions])
+        some = chance.permutation(np.flatnonzero(speaks))[: given.most]
+        unknown = [new for new in others if not known[new]]
+        if not len(some) or not unknown:
+            continue
+        texts, wanted = [captions[n].lower() for n in some], owners[some]
+        plain = found(texts, wanted)
+        nothing = found([swapped(text, old, NOTHING) for text in texts], wanted)
+        shows = np.isin(np.arange(len(images)), owners[speaks])
+        for new in unknown:
+            held = found([swapped(text, old, new) for text in texts], wanted)
+            for name, one in zip(hits, (plain, held, nothing), strict=True):
+                hits[name].append(one)
+            pair = shows[best([old, new])].mean(axis=1)
+            alone.append((*pair.tolist(), shows.mean()))
+            shares = "  ".join(f"{100 * one.mean():8.1f}" for one in (plain, held, nothing))
+            print(f"{old:12} {new:12} {len(some):8}     {shares}")
+    joined = {name: np.concatenate(each).astype(float) for name, each in hits.items()}
+    gain = joined["held out"] - joined[NOTHING]
+    draws = chance.integers(len(gain), size=(2000, len(gain)))
+    low, high = np.quantile(gain[draws].mean(axis=1), (0.025, 0.975))
+    said = {f"R@10, {name}": round(100 * float(one.mean()), 1) for name, one in joined.items()}
+    said["held out above nothing, 95 %"] = [round(100 * float(one), 1) for one in (low, high)]
+    names = ("known", "held out", "by chance")
+    said["noun alone, right of the best ten"] = {
+        name: round(100 * float(np.mean(one)), 1)
+        for name, one in zip(names, zip(*alone, strict=True), strict=True)
+    }
+    print(json.dumps({"pairs": len(alone), "captions": len(gain), **said}))
+
+
+if __name__ == "__main__":
+    main()
