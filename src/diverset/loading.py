@@ -45,7 +45,7 @@ def model_folder(name: str | PathLike[str]) -> Path:
     if not (SHIPPED / str(name) / CONFIG).exists():
         raise CheckpointError(
             f"the model {str(name)!r} ({NAMES[str(name)]}) is not part of this installation. Train "
-            "one with `diverset train recipes/flickr8k_minilm.yaml --out runs/photos --data.root "
+            "one with `diverset train recipes/photos.yaml --out runs/photos --data.root "
             "FOLDER` and give --model runs/photos, or diverset.load('runs/photos')"
         )
     return SHIPPED / str(name)
