@@ -3,9 +3,11 @@
 Both run in bfloat16 with channels innermost on the same pictures, in turns, and the best turn of
 each counts. The model gets pictures that are decoded already, as PIL images of 500 x 375, so its
 turn holds resizing, the network, features and sets; the bare forward gets pixels. The last line is
-JSON with the ratio of their rates. Weights of the heads are not trained, which costs the same.
+JSON with the ratio of their rates. Without --model, weights of the heads are not trained, which
+costs the same.
 
     python benchmarks/encoding.py --pictures 192 --threads 2
+    python benchmarks/encoding.py --model photos
 """
 
 import argparse
@@ -16,7 +18,7 @@ import torch
 from PIL import Image
 from timing import describe_machine, interleaved
 
-from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary
+from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary, load
 
 BATCH = 32
 
@@ -44,6 +46,7 @@ def make_pictures(count: int) -> list[Image.Image]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", default="", help="a shipped model or the folder of one")
     parser.add_argument("--backbone", default="efficientnet_lite2")
     parser.add_argument("--trained", type=int, default=0, help="upper blocks that are trained")
     parser.add_argument("--pictures", type=int, default=192)
@@ -53,8 +56,12 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     from diverset.backbones import load_picture_backbone
 
-    model = make_model(options.backbone, options.trained)
-    backbone = load_picture_backbone(options.backbone).for_inference()
+    if options.model:
+        model = load(options.model)
+    else:
+        model = make_model(options.backbone, options.trained)
+    under = model.architecture.image
+    backbone = load_picture_backbone(under.backbone, under.backbone_size or None).for_inference()
     pictures = make_pictures(options.pictures)
     pixels = torch.stack([backbone.preprocess(one) for one in pictures[:BATCH]])
     pixels = pixels.contiguous(memory_format=torch.channels_last)
@@ -72,7 +79,7 @@ def main() -> None:
     rates = {name: turns * BATCH / seconds for name, seconds in found.items()}
     print(describe_machine())
     print(
-        f"{options.backbone}, {backbone.size} px: bare forward {rates['bare']:.1f}/s, "
+        f"{under.backbone}, {backbone.size} px: bare forward {rates['bare']:.1f}/s, "
         f"encode_images {rates['encode']:.1f}/s"
     )
     print(json.dumps({"ratio": round(rates["encode"] / rates["bare"], 3)}))
