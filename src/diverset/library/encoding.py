@@ -40,9 +40,9 @@ class PictureEncoder:
         return self.pixels(open_picture(path, at_least=self.preprocess.wanted, data=data))
 
     def inputs(self, pixels: Sequence[Tensor]) -> Tensor:
-        """What the model's picture encoder reads: maps of a frozen network, or pixels."""
+        """What the model's picture encoder reads: maps of what is frozen, or pixels."""
         batch = self.preprocess.normalize(torch.stack(list(pixels)).to(self.model.device))
-        if self.model.image_encoder.backbone is not None:
+        if self.network is self.model.image_encoder.backbone:
             return batch
         batch = batch.contiguous(memory_format=torch.channels_last)
         low = self.precision == "bfloat16"
