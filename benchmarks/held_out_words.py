@@ -79,6 +79,7 @@ def main() -> None:
         return scores.topk(HITS, dim=1).indices.numpy()
 
     hits: dict[str, list[np.ndarray]] = {"known": [], "held out": [], NOTHING: []}
+    pairs = 0
     alone: list[tuple[float, float, float]] = []
     print(f"{'known':12} {'held out':12} captions   R@10: known  held out  {NOTHING}")
     for old, others in NEAR.items():
@@ -91,18 +92,23 @@ def main() -> None:
         plain = found(texts, wanted)
         nothing = found([swapped(text, old, NOTHING) for text in texts], wanted)
         shows = np.isin(np.arange(len(images)), owners[speaks])
+        each = []
         for new in unknown:
             held = found([swapped(text, old, new) for text in texts], wanted)
-            for name, one in zip(hits, (plain, held, nothing), strict=True):
-                hits[name].append(one)
+            each.append(held)
             pair = shows[best([old, new])].mean(axis=1)
             alone.append((*pair.tolist(), shows.mean()))
             shares = "  ".join(f"{100 * one.mean():8.1f}" for one in (plain, held, nothing))
             print(f"{old:12} {new:12} {len(some):8}     {shares}")
-    joined = {name: np.concatenate(each).astype(float) for name, each in hits.items()}
-    gain = joined["held out"] - joined[NOTHING]
-    draws = chance.integers(len(gain), size=(2000, len(gain)))
-    low, high = np.quantile(gain[draws].mean(axis=1), (0.025, 0.975))
+        pairs += len(unknown)
+        for name, one in zip(hits, (plain, np.mean(each, axis=0), nothing), strict=True):
+            hits[name].append(one)
+    joined = {name: np.concatenate(each) for name, each in hits.items()}
+    # Nouns are drawn, not captions: those of one noun are alike.
+    gains = [held - nothing for held, nothing in zip(hits["held out"], hits[NOTHING], strict=True)]
+    sums, counts = np.array([one.sum() for one in gains]), np.array([len(one) for one in gains])
+    draws = chance.integers(len(gains), size=(2000, len(gains)))
+    low, high = np.quantile(sums[draws].sum(axis=1) / counts[draws].sum(axis=1), (0.025, 0.975))
     said = {f"R@10, {name}": round(100 * float(one.mean()), 1) for name, one in joined.items()}
     said["held out above nothing, 95 %"] = [round(100 * float(one), 1) for one in (low, high)]
     names = ("known", "held out", "by chance")
@@ -110,7 +116,7 @@ def main() -> None:
         name: round(100 * float(np.mean(one)), 1)
         for name, one in zip(names, zip(*alone, strict=True), strict=True)
     }
-    print(json.dumps({"pairs": len(alone), "captions": len(gain), **said}))
+    print(json.dumps({"nouns": len(gains), "pairs": pairs, "captions": int(counts.sum()), **said}))
 
 
 if __name__ == "__main__":

@@ -143,7 +143,12 @@ def main() -> None:
     features = np.concatenate([one[0].reshape(-1, 3) for one in by_thing.values()])
     labels = np.concatenate([one[1].ravel() for one in by_thing.values()])
     about = f"{split.collection.name}, {len(captions):,} captions, collections of {given.sizes}"
-    fitted = Calibration(*fit(features, labels), cutoff=given.cutoff, fitted_on=about)
+    fitted = Calibration(
+        *fit(features, labels),
+        cutoff=given.cutoff,
+        fitted_on=about,
+        fingerprint=model.fingerprint(),
+    )
     with torch.no_grad():
         odd = model.encode_texts(list(STRANGE))
     strange = similarity_matrix(odd, images, "smooth_chamfer", alpha=alpha).numpy()

@@ -12,7 +12,8 @@ The last line is JSON: the exact figures of the last collection (`exact_at` item
 `fast_at` items, and `differing`, the queries that differ from brute force; if there are any, the
 exit status is 1.
 
-The vector of an item is its mean, l2-normalised. Each time is the best of the repeats.
+The vector of an item is its mean, l2-normalised. Each time is the best of
+the repeats, of four times as many in the comparison of graphs.
 
     python benchmarks/search.py
     python benchmarks/search.py --sizes 10000 100000 --fast-at 100000

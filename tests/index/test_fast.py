@@ -1,5 +1,8 @@
 """The fast mode: its recall is what was measured, and changes of the index reach it."""
 
+from collections import Counter
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from index.making import make_index, make_sets
@@ -7,6 +10,7 @@ from index.making import make_index, make_sets
 from diverset import errors
 from diverset.errors import IndexFileError, MissingExtraError, OptionError
 from diverset.index import SetIndex, embedded, tune
+from diverset.index.fast import Plan
 
 pytest.importorskip("faiss")
 
@@ -33,6 +37,22 @@ def test_tuning_reaches_the_recall_and_is_kept(tmp_path):
     with SetIndex.open(tmp_path / "index") as index:
         assert index.plan == tuned.plan
         assert ids(index, queries, k=5, exact=False) == [[hit.id for hit in one] for one in fast]
+
+
+def test_one_disturbed_measurement_does_not_choose(monkeypatch):
+    now, seen = [0.0], Counter()
+    monkeypatch.setattr(tune, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def search(queries, plan):
+        if plan is not None and len(queries) > 1:
+            seen[plan] += 1
+            disturbed = plan.effort == 10 and seen[plan] == 1
+            now[0] += plan.effort * (1.5 if disturbed else 1)
+        return [[SimpleNamespace(id="a")] for _ in queries]
+
+    tuned = tune.choose(search, iter([Plan("means")]), make_sets(8), k=10, wanted=0.9)
+    assert (tuned.plan.candidates, tuned.plan.effort, tuned.plan.recall) == (10, 10, 1.0)
+    assert len(seen) == len({(one.candidates, one.effort) for one in seen})
 
 
 def test_sets_without_means_get_a_graph_of_elements(tmp_path, monkeypatch):

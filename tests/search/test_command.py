@@ -11,6 +11,7 @@ import pytest
 from library.making import WORDS, make_model, make_picture, make_pictures
 from PIL import Image
 
+from diverset import load
 from diverset.cli import main
 from diverset.library.library import Library
 from diverset.search.calibration import FILE, Calibration, reach
@@ -27,9 +28,15 @@ def made(tmp_path_factory):
     return base
 
 
+def believe(made, bias, reach=0):
+    """Give the model a calibration; a bias of 9 believes everything."""
+    fingerprint = load(made / "model").fingerprint()
+    Calibration(bias, 0, 0, reach, fingerprint=fingerprint).save(made / "model")
+
+
 @pytest.fixture
 def ask(made, capsys):
-    Calibration(9, 0, 0).save(made / "model")  # everything is believed
+    believe(made, 9)
 
     def run(*given, status=0):
         assert main([*given, "--library", str(made / "library")]) == status
@@ -90,7 +97,7 @@ def test_a_page_of_results(ask, made, monkeypatch):
 
 
 def test_nothing_matches_well(made, capsys):
-    Calibration(-9, 0, 0).save(made / "model")
+    believe(made, -9)
     given = ["search", "a dog", "--library", str(made / "library")]
     assert main(given) == 1
     said = capsys.readouterr()
@@ -108,7 +115,7 @@ def test_a_model_without_calibration_claims_nothing(ask, made):
 
 
 def test_a_filter_is_a_smaller_collection(ask, made):
-    Calibration(0, 0, 0, -1).save(made / "model")
+    believe(made, 0, reach=-1)
 
     def probability(*more, status=1):
         found = json.loads(ask("search", "a dog", "--json", *more, status=status))

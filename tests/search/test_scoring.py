@@ -67,9 +67,11 @@ def test_probabilities_rise_with_scores_and_with_company(tmp_path):
     among = FITTED.probabilities([0.6, 0.58, 0.57, 0.57, 0.56], 100)
     assert among[0] > alone[0] > alone[1]
     assert len(FITTED.probabilities([], 0)) == 0
-    assert load_calibration(tmp_path) is None
-    Calibration(1, 2, 3).save(tmp_path)
-    assert load_calibration(tmp_path) == Calibration(1, 2, 3)
+    assert load_calibration(tmp_path, "mine") is None
+    fitted = Calibration(1, 2, 3, fingerprint="mine")
+    fitted.save(tmp_path)
+    assert load_calibration(tmp_path, "mine") == fitted
+    assert load_calibration(tmp_path, "another") is None
 
 
 def test_the_same_answer_is_worth_less_among_more():

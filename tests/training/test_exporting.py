@@ -13,6 +13,7 @@ from diverset.banks import BANK, load_bank
 from diverset.cli import main
 from diverset.data.scenes import ScenesOptions, write_scenes
 from diverset.errors import CheckpointError, OptionError
+from diverset.search.calibration import Calibration, load_calibration
 from diverset.training.command import train
 from diverset.training.evaluating import Asked, evaluate
 from diverset.training.run import read_recipe
@@ -54,7 +55,8 @@ def test_a_bank_is_made_stored_and_used_again(trained: Path):
 
 
 def test_an_exported_model_is_small_and_can_be_evaluated(trained: Path, tmp_path, capsys):
-    out = tmp_path / "model"
+    out, source = tmp_path / "model", diverset.load(trained / "run")
+    Calibration(1, 2, 3, fingerprint=source.fingerprint()).save(trained / "run" / "model")
     assert main(["export-model", str(trained / "run"), str(out)]) == 0
     assert "float16" in capsys.readouterr().out
     sizes = [
@@ -63,11 +65,13 @@ def test_an_exported_model_is_small_and_can_be_evaluated(trained: Path, tmp_path
     assert sizes[0] < 0.6 * sizes[1]
     recipe = read_recipe(out / "recipe.yaml")
     assert recipe.data.root == "." and str(trained) not in (out / "recipe.yaml").read_text()
-    read, original = Model.from_pretrained(out), diverset.load(trained / "run")
+    read = Model.from_pretrained(out)
+    calibration = load_calibration(out, read.fingerprint())
+    assert calibration is not None and calibration.score == 2
     assert read.dtype == torch.float32
     captions = ["a dog", "a red car"]
     torch.testing.assert_close(
-        read.encode_texts(captions), original.encode_texts(captions), atol=2e-2, rtol=0
+        read.encode_texts(captions), source.encode_texts(captions), atol=2e-2, rtol=0
     )
     asked = Asked(root=str(trained / "data"), precision="bfloat16")
     assert evaluate([str(out)], asked, cache=trained / "cache").n_images == 4

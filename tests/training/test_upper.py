@@ -123,7 +123,7 @@ def test_joined_splits_use_what_each_has_in_the_cache(asked, tmp_path):
 
     apart = {name: opened(name) for name in ("train", "val")}
     before = {one.name for one in tmp_path.glob("pictures-*")}
-    both = opened("train+val")
+    both = opened("val+train")  # the collection itself has train first
     assert {one.name for one in tmp_path.glob("pictures-*")} == before
     assert len(both.images) == 14 == len(both.collection)
     for split in apart.values():

@@ -1,4 +1,4 @@
-"""From candidates to hits: exact scores, ids and metadata, and which elements matched."""
+"""From candidates to hits: scores, ids and metadata, and which elements matched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def ranked(
 ) -> Iterator[list[Hit]]:
     """The k best of each query's candidates; -1 stands for none.
 
-    Where not even the candidates are exact, products in float32 will do (1e-6 of a score).
+    Where not even the candidates are exact, products in float32 will do: they move a
+    score by about 1e-6.
     """
     if not candidates.shape[1] or not len(scan):
         yield from ([] for _ in queries)
@@ -91,5 +92,6 @@ def ranked_by(
     if not rows:
         return []
     order = np.argsort(-np.concatenate(scores), kind="stable")[:k]
-    kept, pairs = np.concatenate(rows)[order], np.concatenate(cosines)[order]
+    kept = np.concatenate(rows)[order]
+    pairs = np.concatenate(cosines)[order].astype(np.float64)
     return _hits(truth, kept, np.concatenate(scores)[order], pairs)

@@ -12,6 +12,7 @@ spread of the collection's own scores, which suggest themselves, tell next to no
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from jaxtyping import Float
 
 from diverset.errors import DataError
 
+log = logging.getLogger(__name__)
 FILE = "calibration.json"
 BEST = 5  # hits whose mean is the background
 Numbers = Float[np.ndarray, " hits"]
@@ -35,6 +37,7 @@ class Calibration:
         bias, score, best, reach: its coefficients.
         cutoff: below this probability of the best hit, nothing matches well.
         fitted_on: where the numbers come from.
+        fingerprint: of the model whose similarities they are for.
     """
 
     bias: float
@@ -43,6 +46,7 @@ class Calibration:
     reach: float = 0.0
     cutoff: float = 0.4
     fitted_on: str = ""
+    fingerprint: str = ""
 
     def probabilities(self, scores: Sequence[float] | Numbers, items: int) -> Numbers:
         """How likely each hit of an answer is right.
@@ -83,15 +87,25 @@ def reach(items: int, count: int = BEST) -> float:
     return sum(found) / max(count, 1)
 
 
-def load_calibration(folder: str | Path) -> Calibration | None:
-    """That of a model's folder; those of another model would mislead."""
+def load_calibration(folder: str | Path, fingerprint: str) -> Calibration | None:
+    """That of a model's folder, if it was fitted for this very model; another's would mislead."""
     file = Path(folder) / FILE
     if not file.exists():
         return None
     try:
-        return Calibration(**json.loads(file.read_text(encoding="utf-8")))
+        found = Calibration(**json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{file} is no calibration ({error}); remove it or fit it again") from error
+    if found.fingerprint != fingerprint:
+        log.warning(
+            "%s is for the model %s, not %s: hits show similarities instead of percentages; fit it "
+            "again, or remove it",
+            file,
+            found.fingerprint or "of no name",
+            fingerprint,
+        )
+        return None
+    return found
 
 
 def fit(

@@ -69,7 +69,8 @@ class Searcher:
 
     def __init__(self, library: Library, calibration: Calibration | None = None) -> None:
         self.library = library
-        self.calibration = calibration or load_calibration(library.about["model"])
+        about = library.about
+        self.calibration = calibration or load_calibration(about["model"], about["fingerprint"])
         self._samples: dict[int, Sets] = {}
 
     def search(

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from diverset.backbones import JoinedMaps, cache_pictures, cache_texts
+from diverset.backbones import CachedMaps, JoinedMaps, cache_pictures, cache_texts
 from diverset.building import (
     frozen_pictures,
     frozen_texts,
@@ -145,19 +145,18 @@ def _cached_maps(
     names = [split] if data.limit else split.split("+")
     parts = [collection] if len(names) == 1 else [read_split(data, name) for name in names]
     crop = RandomResizedCrop(scale=(data.crop_scale, 1.0)) if views > 1 else None
-    maps = JoinedMaps(
-        [
-            cache_pictures(
-                network,
-                _pictures(part),
-                cache,
-                views=views,
-                augmentation=crop,
-                progress=named(progress, f"features of {name} pictures"),
-            )
-            for name, part in zip(names, parts, strict=True)
-        ]
-    )
+    caches = [
+        cache_pictures(
+            network,
+            _pictures(part),
+            cache,
+            views=views,
+            augmentation=crop,
+            progress=named(progress, f"features of {name} pictures"),
+        )
+        for name, part in zip(names, parts, strict=True)
+    ]
+    maps = caches[0] if len(caches) == 1 else JoinedMaps(caches)
     if maps.unreadable:
         log.warning(
             "%d pictures of %s cannot be read and are left out: %s",
@@ -173,7 +172,7 @@ def _cached_maps(
     return chosen, MapSource(maps, data.drop_inputs, places[kept], grid)
 
 
-def _last_grid(architecture: ModelConfig, maps: JoinedMaps) -> tuple[int, int]:
+def _last_grid(architecture: ModelConfig, maps: CachedMaps | JoinedMaps) -> tuple[int, int]:
     """Rows and columns of the last map, where cached ones are run through upper blocks first."""
     upper = trained_backbones(replace(architecture, text=TextConfig())).pictures
     assert upper is not None
