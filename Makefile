@@ -3,14 +3,16 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+FAILED := --last-failed --last-failed-no-failures none
 
 .PHONY: demo test lint types check clean
 
 demo: $(READY)  ## the main job, on a small worked example
 	$(BIN)/diverset demo
 
-test: $(READY)  ## all tests
-	$(BIN)/python -m pytest -n auto
+test: $(READY)  ## all tests; AGAIN=1: those that failed, and nothing worse, get one more try, alone
+	$(PYTEST) -n auto || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && $(PYTEST) $(FAILED); }
 
 lint: $(READY)
 	$(BIN)/ruff check .

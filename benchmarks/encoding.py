@@ -19,6 +19,7 @@ from PIL import Image
 from timing import describe_machine, interleaved
 
 from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary, load
+from diverset.building import load_pictures
 
 BATCH = 32
 
@@ -54,14 +55,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    from diverset.backbones import load_picture_backbone
-
     if options.model:
         model = load(options.model)
     else:
         model = make_model(options.backbone, options.trained)
     under = model.architecture.image
-    backbone = load_picture_backbone(under.backbone, under.backbone_size or None).for_inference()
+    backbone = load_pictures(under).for_inference()
     pictures = make_pictures(options.pictures)
     pixels = torch.stack([backbone.preprocess(one) for one in pictures[:BATCH]])
     pixels = pixels.contiguous(memory_format=torch.channels_last)

@@ -12,15 +12,11 @@ import argparse
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
-import torch
+from runs import add_run, encoded
 
-from diverset.similarity import similarity_matrix
-from diverset.training.encoding import encode_split
-from diverset.training.evaluating import default_cache, open_run
-from diverset.training.opening import open_split, read_split
+from diverset.training.opening import read_split
 
 NEAR = {
     "dog": ("canine", "hound", "mutt", "pooch", "terrier", "labrador"),
@@ -47,24 +43,16 @@ def swapped(text: str, old: str, new: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run")
-    parser.add_argument("--data", default="", help="folder of the data, if it has moved")
-    parser.add_argument("--split", default="val")
+    add_run(parser)
     parser.add_argument("--most", type=int, default=100, help="captions of one noun")
-    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    model, data = open_run(given.run)
-    data = replace(data, root=given.data) if given.data else data
+    model, data, collection, images, _ = encoded(given)
     known = Counter(
         word
         for text in read_split(data, data.train).captions
         for word in re.findall(r"\w+", text.lower())
     )
-    split = open_split(
-        data, given.split, model.architecture, model.vocabulary, default_cache(), model=model
-    )
-    images, _ = encode_split(model, split)
-    captions, owners = list(split.collection.captions), np.asarray(split.collection.owners)
+    captions, owners = list(collection.captions), np.asarray(collection.owners)
     chance = np.random.default_rng(given.seed)
 
     def found(texts: list[str], wanted: np.ndarray) -> np.ndarray:
@@ -72,14 +60,10 @@ def main() -> None:
         return (best(texts) == wanted[:, None]).any(axis=1)
 
     def best(texts: list[str]) -> np.ndarray:
-        with torch.no_grad():
-            sets = model.encode_texts(texts)
-        alpha = model.architecture.similarity.alpha
-        scores = similarity_matrix(sets, images, "smooth_chamfer", alpha=alpha)
-        return scores.topk(HITS, dim=1).indices.numpy()
+        scores = model.similarity(images, model.encode_texts(texts))
+        return scores.topk(HITS, dim=0).indices.T.numpy()
 
     hits: dict[str, list[np.ndarray]] = {"known": [], "held out": [], NOTHING: []}
-    pairs = 0
     alone: list[tuple[float, float, float]] = []
     print(f"{'known':12} {'held out':12} captions   R@10: known  held out  {NOTHING}")
     for old, others in NEAR.items():
@@ -100,7 +84,6 @@ def main() -> None:
             alone.append((*pair.tolist(), shows.mean()))
             shares = "  ".join(f"{100 * one.mean():8.1f}" for one in (plain, held, nothing))
             print(f"{old:12} {new:12} {len(some):8}     {shares}")
-        pairs += len(unknown)
         for name, one in zip(hits, (plain, np.mean(each, axis=0), nothing), strict=True):
             hits[name].append(one)
     joined = {name: np.concatenate(each) for name, each in hits.items()}
@@ -116,7 +99,11 @@ def main() -> None:
         name: round(100 * float(np.mean(one)), 1)
         for name, one in zip(names, zip(*alone, strict=True), strict=True)
     }
-    print(json.dumps({"nouns": len(gains), "pairs": pairs, "captions": int(counts.sum()), **said}))
+    print(
+        json.dumps(
+            {"nouns": len(gains), "pairs": len(alone), "captions": int(counts.sum()), **said}
+        )
+    )
 
 
 if __name__ == "__main__":

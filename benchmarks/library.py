@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from diverset.backbones import load_picture_backbone
+from diverset.building import load_pictures
 from diverset.library.catalog import File
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
@@ -129,8 +129,8 @@ def indexing(given: argparse.Namespace) -> dict[str, float]:
                 (photos / os.path.basename(path)).symlink_to(path)
             with Library.prepare(Path(base) / "library", given.model) as library:
                 encoder = library.encoder
-                image, size = encoder.model.architecture.image, encoder.preprocess.size
-                network = load_picture_backbone(image.backbone, size).for_inference()
+                size = encoder.preprocess.size
+                network = load_pictures(encoder.model.architecture.image).for_inference()
                 pixels = torch.randint(0, 255, (32, 3, size, size), dtype=torch.uint8)
                 encoder.encode(list(pixels))
                 batch = encoder.preprocess.normalize(pixels)

@@ -12,17 +12,15 @@ fitted on the largest size. The last line is JSON with the fit over all.
 import argparse
 import json
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import torch
+from runs import add_run, encoded
 
 from diverset.loading import model_folder
 from diverset.search.calibration import BEST, Calibration, fit, reach
 from diverset.similarity import similarity_matrix
-from diverset.training.encoding import encode_split
-from diverset.training.evaluating import default_cache, open_run
-from diverset.training.opening import open_split
 
 THINGS = {
     "dog": r"\bdogs?\b|pupp", "bicycle": r"bik|bicycl|cycl", "snow": r"snow|\bski|sled|\bice\b",
@@ -110,26 +108,18 @@ def area(high: np.ndarray, low: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run")
-    parser.add_argument("--data", default="", help="folder of the data, if it has moved")
-    parser.add_argument("--split", default="val")
+    add_run(parser)
     parser.add_argument("--queries", type=int, default=100, help="a thing")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[30, 60, 120, 200, 500, 1000], help="of collections"
     )
     parser.add_argument("--cutoff", type=float, default=0.4)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help="calibration.json beside the model")
     given = parser.parse_args()
-    model, data = open_run(given.run)
-    data = replace(data, root=given.data) if given.data else data
-    split = open_split(
-        data, given.split, model.architecture, model.vocabulary, default_cache(), model=model
-    )
-    images, texts = encode_split(model, split)
+    model, _, collection, images, texts = encoded(given)
     alpha = model.architecture.similarity.alpha
     scores = similarity_matrix(texts, images, "smooth_chamfer", alpha=alpha).numpy()
-    owners, captions = np.asarray(split.collection.owners), list(split.collection.captions)
+    owners, captions = np.asarray(collection.owners), list(collection.captions)
     by_thing = rows(scores, captions, owners, given)
     found = {}
     for name, plain in (("before", max(given.sizes)), ("now", 0)):
@@ -142,7 +132,7 @@ def main() -> None:
 
     features = np.concatenate([one[0].reshape(-1, 3) for one in by_thing.values()])
     labels = np.concatenate([one[1].ravel() for one in by_thing.values()])
-    about = f"{split.collection.name}, {len(captions):,} captions, collections of {given.sizes}"
+    about = f"{collection.name}, {len(captions):,} captions, collections of {given.sizes}"
     fitted = Calibration(
         *fit(features, labels),
         cutoff=given.cutoff,

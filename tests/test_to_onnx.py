@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import torch
 from library.making import WORDS, make_model, make_picture
-from tiny_networks import save_bert
+from tiny_networks import save_bert, small_cnn
 
 from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary, load
 from diverset.cli import main
@@ -18,9 +18,7 @@ from diverset.errors import CheckpointError, DataError, MissingExtraError, Optio
 from diverset.to_onnx import TOLERANCE, export_onnx
 
 pytestmark = pytest.mark.slow
-PICTURES = ImageConfig(
-    kind="convolution", backbone="small_cnn", backbone_size=32, trained_blocks=-1, input_width=256
-)
+PICTURES = small_cnn().image
 SMALL = SetConfig(size=3, inner_width=8, iterations=2)
 
 

@@ -169,7 +169,7 @@ def _cached_maps(
     places = np.array([order[path] for path in _pictures(collection)])
     kept = np.flatnonzero(maps.valid[places])
     chosen = collection if len(kept) == len(collection) else collection.subset(kept.tolist())
-    return chosen, MapSource(maps, data.drop_inputs, places[kept], grid)
+    return chosen, MapSource(maps, places[kept], data.drop_inputs, grid)
 
 
 def _last_grid(architecture: ModelConfig, maps: CachedMaps | JoinedMaps) -> tuple[int, int]:

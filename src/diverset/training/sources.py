@@ -70,15 +70,15 @@ class MapSource:
     """
 
     maps: CachedMaps | JoinedMaps
+    places: np.ndarray
     drop: float = 0.0
-    places: np.ndarray | None = None
     grid: tuple[int, int] | None = None
 
     def __len__(self) -> int:
-        return len(self.maps) if self.places is None else len(self.places)
+        return len(self.places)
 
     def batch(self, indices: Indices, chance: Chance = None) -> Maps:
-        where = np.asarray(indices) if self.places is None else self.places[np.asarray(indices)]
+        where = self.places[np.asarray(indices)]
         if chance is None:
             return Maps(self.maps.maps(where))
         views = chance.integers(self.maps.views, size=len(where))
