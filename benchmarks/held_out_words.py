@@ -14,7 +14,7 @@ import re
 from collections import Counter
 
 import numpy as np
-from runs import add_run, encoded
+from splits import add_run, encoded
 
 from diverset.training.opening import read_split
 

@@ -16,7 +16,7 @@ from dataclasses import asdict
 
 import numpy as np
 import torch
-from runs import add_run, encoded
+from splits import add_run, encoded
 
 from diverset.loading import model_folder
 from diverset.search.calibration import BEST, Calibration, fit, reach
