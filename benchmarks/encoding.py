@@ -20,6 +20,7 @@ from timing import describe_machine, interleaved
 
 from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary, load
 from diverset.building import load_pictures
+from diverset.inputs import stacked
 
 BATCH = 32
 
@@ -62,8 +63,7 @@ def main() -> None:
     under = model.architecture.image
     backbone = load_pictures(under).for_inference()
     pictures = make_pictures(options.pictures)
-    pixels = torch.stack([backbone.preprocess(one) for one in pictures[:BATCH]])
-    pixels = pixels.contiguous(memory_format=torch.channels_last)
+    pixels = stacked(backbone.preprocess, pictures[:BATCH])
     turns = max(1, options.pictures // BATCH)
 
     def bare() -> None:

@@ -43,8 +43,9 @@ def test_normalisation():
     found = done(Image.new("RGB", (2, 2), (255, 0, 51)))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found[:, 0, 0], torch.tensor([1.0, -1.0, 0.2]))
-    batch = torch.stack([done.pixels(Image.new("RGB", (2, 2), (255, 0, 51)))] * 3)
-    torch.testing.assert_close(done.normalize(batch)[1], found)
+    batch = done.batch([done.pixels(Image.new("RGB", (2, 3), (255, 0, 51)))] * 3)
+    torch.testing.assert_close(batch[1], found)
+    assert batch.is_contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,7 @@ def _extract(
     """Run one batch, write its maps and record it."""
     read = [(place, found) for place, found in loaded if isinstance(found, Tensor)]
     if read:
-        pixels = backbone.preprocess.normalize(torch.stack([found for _, found in read]))
-        pixels = pixels.to(network.device, memory_format=torch.channels_last)
+        pixels = backbone.preprocess.batch([found for _, found in read], network.device)
         with torch.inference_mode(), _autocast(network.device, precision):
             maps = network(pixels).float().permute(0, 2, 3, 1).cpu()
         for (place, _), one in zip(read, maps, strict=True):

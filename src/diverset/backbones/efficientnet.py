@@ -19,6 +19,7 @@ from torch.nn import functional
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from diverset.backbones.base import PictureBackbone, check_pixels
+from diverset.backbones.fused import convolve, fits
 from diverset.backbones.upper import UpperMaps
 from diverset.data.preprocess import Preprocess
 from diverset.errors import CheckpointError, OptionError, check_choice, import_extra
@@ -72,11 +73,16 @@ class ConvNorm(nn.Module):
         self.norm: nn.Module = nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01)
         self.activate = activate
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        rows, columns = self._same(x.shape[2]), self._same(x.shape[3])
+        if isinstance(self.norm, nn.Identity) and rows == columns and fits(self.conv, x):
+            return convolve(self.conv, x, rows, self.activate, residual)
         if self.conv.stride[0] > 1:
-            x = functional.pad(x, self._same(x.shape[3]) + self._same(x.shape[2]))
+            x = functional.pad(x, columns + rows)
         x = self.norm(self.conv(x))
-        return functional.relu6(x) if self.activate else x
+        if residual is not None:
+            x = x + residual
+        return functional.relu6(x, inplace=True) if self.activate else x
 
     def fold(self) -> None:
         """Merge the batch norm into the convolution, for inference only."""
@@ -103,8 +109,9 @@ class InvertedBottleneck(nn.Module):
         self.residual = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.project(self.depthwise(self.expand(x)))
-        return found + x if self.residual else found
+        found: Tensor = self.depthwise(self.expand(x))
+        found = self.project(found, x if self.residual else None)
+        return found
 
 
 class EfficientNetLite(PictureBackbone):

@@ -105,8 +105,10 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
     add.add_argument("--model", default="", help="a run's or a model's folder (default: photos)")
     add.add_argument("--rebuild", action="store_true", help="drop what another model has encoded")
     add.add_argument("--column", default="", help="of a table's texts (default: caption or text)")
-    add.add_argument("--workers", type=int, default=2, help="threads that read (default: 2)")
-    add.add_argument("--batch", type=int, default=32, help="pictures at once (default: 32)")
+    add.add_argument(
+        "--workers", type=int, default=0, help="threads that read and encode (default: one a core)"
+    )
+    add.add_argument("--batch", type=int, default=16, help="pictures of each at once (default: 16)")
     add_library(add)
     add.set_defaults(run=_add)
     for name, does, run in (

@@ -25,8 +25,8 @@ def add(given: argparse.Namespace) -> int:
     """Index what is given, or everything again."""
     if bool(given.sources) == given.all:
         raise OptionError("give folders and tables to index, or --all for those of the library")
-    if given.workers < 1 or given.batch < 1:
-        raise OptionError("--workers and --batch are numbers from 1 on")
+    if given.workers < 0 or given.batch < 1:
+        raise OptionError("--batch is a number from 1 on, --workers too, or 0 for one a core")
     tables = [one for one in given.sources if Path(one).suffix.lower() in TABLES]
     folders = [one for one in given.sources if one not in tables]
     for one in folders:

@@ -9,12 +9,11 @@ sets any more; where a folder could not be read, nothing is.
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +30,7 @@ if TYPE_CHECKING:  # torch is not needed where nothing has changed
     from diverset.index.base import Records, Sets
     from diverset.library.reading import Read
 
-BATCH = 32
+BATCH = 16
 NOTED = 2.0  # seconds between two notes of how far it is
 
 
@@ -65,7 +64,7 @@ def index_folders(
     library: Library,
     folders: Sequence[str | Path] = (),
     report: Report | None = None,
-    workers: int = 2,
+    workers: int = 0,
     batch: int = BATCH,
 ) -> Outcome:
     """Index folders, or all that the library knows.
@@ -74,8 +73,8 @@ def index_folders(
         library: opened by `Library.prepare`.
         folders: they become folders of the library.
         report: called after every batch.
-        workers: threads that read pictures.
-        batch: pictures that are encoded at once, and what a kill can lose.
+        workers: threads that read and encode, each a batch of its own; 0 for one a core.
+        batch: pictures of one thread at once, and what a kill can lose of each.
     """
     roots = [_checked(Path(folder)) for folder in folders] or library.catalog.roots
     for root in roots:
@@ -107,6 +106,16 @@ def forget(library: Library, paths: Sequence[str]) -> None:
         library.catalog.forget(paths)
 
 
+@dataclass(eq=False)
+class _Batch:
+    """Files that were read together: encoded, known already, or not to be read."""
+
+    fresh: list[Read] = field(default_factory=list)
+    sets: list[Sets] = field(default_factory=list)  # of those in `fresh`
+    same: list[Read] = field(default_factory=list)
+    failed: list[Read] = field(default_factory=list)
+
+
 class _Job:
     """Reading, encoding and storing what changed."""
 
@@ -118,78 +127,72 @@ class _Job:
         self.started = self.noted = time.monotonic()
 
     def run(self, changed: Sequence[Found], workers: int) -> None:
-        from diverset.library.reading import read_picture
-
-        preprocess = self.library.encoder.preprocess
-
-        def read(one: Found) -> Read:
-            return read_picture(one, preprocess, self.catalog.with_digest)
+        from diverset.library.encoding import side_by_side
 
         done = 0
+        parts = [changed[at : at + self.batch] for at in range(0, len(changed), self.batch)]
+        encoded = side_by_side(self._encoded, parts, workers)
         try:
-            with ThreadPoolExecutor(1) as writer:  # stores a batch while the next one is encoded
+            with ThreadPoolExecutor(1) as writer, closing(encoded):
                 stored: Future[None] = writer.submit(lambda: None)
-                for some in ahead(read, changed, self.batch, workers):
-                    fresh = self._encoded([one for one in some if one.pixels is not None])
-                    stored.result()
-                    again, copied = self._settled([one for one in some if one.same is not None])
-                    fresh += self._encoded([one for one in again if one.pixels is not None])
-                    failed = [one for one in (*some, *again) if one.reason]
-                    stored = writer.submit(self._store, fresh, copied, failed)
-                    done += len(some)
+                for part, batch in zip(parts, encoded, strict=True):
+                    stored.result()  # one batch is stored while others are encoded
+                    copied = self._settled(batch)
+                    stored = writer.submit(self._store, batch, copied)
+                    done += len(part)
                     self._tell(done, len(changed))
                 stored.result()
         finally:
             self._note(done, len(changed), ended=True)
 
-    def _encoded(self, some: Sequence[Read]) -> list[tuple[Read, Sets]]:
-        pixels = [one.pixels for one in some if one.pixels is not None]
-        if not pixels:
-            return []
-        sets = self.library.encoder.encode(pixels)
-        return [(one, sets[place][None]) for place, one in enumerate(some)]
+    def _encoded(self, found: Sequence[Found], anew: bool = False) -> _Batch:
+        """Read some files and encode them; `anew`: even where the index has their content."""
+        from diverset.library.reading import read_picture
 
-    def _store(
-        self,
-        fresh: Sequence[tuple[Read, Sets]],
-        copied: dict[Read, Records],
-        failed: Sequence[Read],
-    ) -> None:
-        """Make one batch durable: pending, then in the index, then indexed."""
-        items = [(one, sets, one.metadata) for one, sets in fresh]
-        items += [
-            (one, stored.sets, {**stored.metadata[0], **one.metadata})
-            for one, stored in copied.items()
-        ]
-        self._skip(failed)
-        if items:
-            self.catalog.put(_file(one, PENDING) for one, _, _ in items)
-            ids = [one.found.path for one, _, _ in items]
-            sets = np.concatenate([sets for _, sets, _ in items])
-            self.library.pictures.add(ids, sets, [about for _, _, about in items])
-            self.catalog.put(_file(one, INDEXED) for one, _, _ in items)
-        self.outcome.encoded += len(fresh)
-        self.outcome.reused += len(copied)
+        encoder, batch = self.library.encoder, _Batch()
+        for one in found:
+            known = (lambda _: None) if anew else self.catalog.with_digest
+            read = read_picture(one, encoder.preprocess, known)
+            kind = batch.failed if read.reason else batch.same if read.same else batch.fresh
+            kind.append(read)
+        if batch.fresh:
+            batch.sets = [
+                encoder.encode([one.pixels for one in batch.fresh if one.pixels is not None])
+            ]
+        return batch
 
-    def _settled(self, some: Sequence[Read]) -> tuple[list[Read], dict[Read, Records]]:
-        """Of pictures with known content: those to be encoded after all, and stored sets.
+    def _settled(self, batch: _Batch) -> dict[Read, Records]:
+        """The stored sets of pictures with known content.
 
         Pictures are read ahead: a path that had this content then may have another one by now, as
         when two files change names. Such a picture is read again.
         """
-        from diverset.library.reading import read_picture
-
-        again: list[Read] = []
         copied: dict[Read, Records] = {}
-        for one in some:
+        for one in batch.same:
             known = self.catalog.file(one.same or "")
             stored = self.library.pictures.get([one.same or ""])
             if known and (known.status, known.digest) == (INDEXED, one.digest) and stored.ids:
                 copied[one] = stored
             else:
-                preprocess = self.library.encoder.preprocess
-                again.append(read_picture(one.found, preprocess, lambda _: None))
-        return again, copied
+                again = self._encoded([one.found], anew=True)
+                batch.fresh += again.fresh
+                batch.sets += again.sets
+                batch.failed += again.failed
+        return copied
+
+    def _store(self, batch: _Batch, copied: dict[Read, Records]) -> None:
+        """Make one batch durable: pending, then in the index, then indexed."""
+        self._skip(batch.failed)
+        files = [*batch.fresh, *copied]
+        if files:
+            about = [one.metadata for one in batch.fresh]
+            about += [{**stored.metadata[0], **one.metadata} for one, stored in copied.items()]
+            sets = np.concatenate([*batch.sets, *(stored.sets for stored in copied.values())])
+            self.catalog.put(_file(one, PENDING) for one in files)
+            self.library.pictures.add([one.found.path for one in files], sets, about)
+            self.catalog.put(_file(one, INDEXED) for one in files)
+        self.outcome.encoded += len(batch.fresh)
+        self.outcome.reused += len(copied)
 
     def _skip(self, failed: Sequence[Read]) -> None:
         """Write down what cannot be read; what was good once and is broken now is dropped."""
@@ -212,26 +215,6 @@ class _Job:
         rate = done / max(time.monotonic() - self.started, 1e-9)
         job = {"done": done, "total": total, "rate": rate, "at": time.time(), "ended": ended}
         self.catalog.note("job", job)
-
-
-def ahead(
-    read: Callable[[Found], Read],
-    items: Sequence[Found],
-    batch: int,
-    workers: int,
-) -> Iterator[list[Read]]:
-    """Batches in order, read by threads while the network is at work on the one before."""
-    waiting: deque[list[Future[Read]]] = deque()
-    starts = iter(range(0, len(items), batch))
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for start in itertools.chain(starts, (None, None)):
-                if start is not None:
-                    waiting.append([pool.submit(read, one) for one in items[start : start + batch]])
-                if len(waiting) > 2 or (start is None and waiting):
-                    yield [future.result() for future in waiting.popleft()]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _file(read: Read, status: str) -> File:

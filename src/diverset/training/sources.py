@@ -106,9 +106,7 @@ class PictureSource:
         return len(self.files)
 
     def batch(self, indices: Indices, chance: Chance = None) -> Tensor:
-        return self.preprocess.normalize(
-            torch.stack([self._pixels(self.files[int(i)], chance) for i in indices])
-        )
+        return self.preprocess.batch([self._pixels(self.files[int(i)], chance) for i in indices])
 
     def _pixels(self, file: Path, chance: Chance) -> Tensor:
         picture = open_picture(file, at_least=self.preprocess.wanted)
