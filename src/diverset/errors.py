@@ -12,6 +12,7 @@ from `DiversetError`, so one `except` clause is enough for a caller who only wan
     ├── DataError          a dataset file that is missing, truncated or contradicts itself
     ├── EngineError        a search engine that cannot be reached, or holds something else
     ├── IndexFileError     an index that is missing, damaged, foreign, read-only or out of space
+    │   └── RebuiltError   a library that was emptied or removed while it was in use
     └── MissingExtraError  an optional package that is needed here and not installed
 """
 
@@ -54,6 +55,10 @@ class EngineError(DiversetError):
 
 class IndexFileError(DiversetError):
     """An index that is missing, damaged, of another model or format, read-only or out of space."""
+
+
+class RebuiltError(IndexFileError):
+    """A library that was rebuilt or removed while this process had it open; open it again."""
 
 
 class MissingExtraError(DiversetError, ImportError):

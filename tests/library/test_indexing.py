@@ -1,21 +1,25 @@
 """Bringing a library up to date: what is read, encoded, moved and forgotten."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from library.making import make_model, make_picture, make_pictures
 from PIL import Image
 from tiny_networks import cut_lite0, over_bert, save_bert
 
 from diverset import Model
-from diverset.errors import DataError, IndexFileError, OptionError
+from diverset.cli import main
+from diverset.errors import DataError, IndexFileError, OptionError, RebuiltError
 from diverset.library.catalog import INDEXED
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
@@ -149,7 +153,7 @@ def test_hidden_folders_loops_and_the_library_itself(tmp_path):
         found = index_folders(library, [photos])
         names = {os.path.relpath(path, photos) for path in sets_of(library)}
     assert names == {"0.png", "1.png", "deep/b.png", "link/c.png"}
-    assert found.skipped == {}
+    assert found.skipped == {str(photos / "dangling.png"): "is a link that leads nowhere now"}
 
 
 def test_nothing_is_written_into_the_folders(library, photos):
@@ -166,12 +170,112 @@ def test_nothing_is_written_into_the_folders(library, photos):
 
 def test_a_disk_that_is_not_there_is_not_forgotten(library, photos, tmp_path):
     index_folders(library, [photos])
+    make_pictures(tmp_path / "others", 7)
     photos.rename(tmp_path / "elsewhere")
     with pytest.raises(DataError, match="not plugged in"):
-        index_folders(library)
-    assert library.pictures.count() == 6
+        index_folders(library, [photos])
+    library.catalog.add_root(tmp_path / "others")
+    found = index_folders(library)  # the other folders are looked at all the same
+    assert (found.encoded, found.reused) == (1, 6) and "not plugged in" in found.skipped[
+        str(photos)
+    ]
+    photos.mkdir()  # the empty place where a disk was
+    found = index_folders(library)
+    assert found.forgotten == 0 and "has no pictures any more" in found.skipped[str(photos)]
+    assert library.pictures.count() == 13
+    photos.rmdir()
     (tmp_path / "elsewhere").rename(photos)
-    assert index_folders(library).unchanged == 6
+    assert index_folders(library).unchanged == 13
+
+
+def test_a_link_to_a_disk_that_is_not_there(library, photos, tmp_path):
+    disk = make_pictures(tmp_path / "disk", 8)
+    (photos / "disk").symlink_to(disk)
+    index_folders(library, [photos])
+    disk.rename(tmp_path / "away")
+    found = index_folders(library, [photos])
+    assert found.forgotten == 0 and "leads nowhere" in found.skipped[str(photos / "disk")]
+    assert library.pictures.count() == 14
+
+
+def test_what_failed_for_a_reason_that_passes_is_tried_again(library, photos, monkeypatch):
+    index_folders(library, [photos])
+    (photos / "0.png").rename(photos / "6.png")
+    make_picture(photos / "1.png", seed=33)
+    read = Path.read_bytes
+
+    def failing(path):
+        if path.name in ("1.png", "6.png"):
+            raise OSError(5, "Input/output error")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+    found = index_folders(library, [photos])
+    assert set(found.skipped) == {str(photos / "1.png"), str(photos / "6.png")}
+    assert str(photos / "1.png") in sets_of(library)  # its old set is better than none
+    monkeypatch.undo()
+    found = index_folders(library, [photos])
+    assert found.encoded == 2 and not found.skipped
+    assert set(sets_of(library)) == {str(path) for path in photos.iterdir()}
+
+
+def test_a_clock_that_was_wrong_by_thousands_of_years(library, photos):
+    try:
+        os.utime(photos / "0.png", ns=(0, 300_000_000_000 * 10**9))
+    except OSError:
+        pytest.skip("this file system has no such times")
+    assert index_folders(library, [photos]).encoded == 6
+    assert index_folders(library, [photos]).unchanged == 6
+
+
+def test_a_kill_between_forgetting_here_and_there(library, photos, tmp_path, monkeypatch):
+    index_folders(library, [photos])
+    (photos / "0.png").rename(tmp_path / "0.png")
+    monkeypatch.setattr(library.catalog, "forget", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index_folders(library, [photos])
+    monkeypatch.undo()
+    (tmp_path / "0.png").rename(photos / "0.png")
+    assert index_folders(library, [photos]).encoded == 1
+    assert library.pictures.count() == library.catalog.count(INDEXED) == 6
+
+
+def test_a_picture_is_the_one_its_path_led_to(library, photos, tmp_path):
+    index_folders(library, [photos])
+    path, secret = photos / "0.png", make_picture(tmp_path / "secret.png", 50)
+    assert library.contains(path)
+    path.unlink()
+    path.symlink_to(secret)
+    assert not library.contains(path)
+    assert not library.contains(secret)
+
+
+def test_forgetting_folders_files_and_tables(library, photos, tmp_path, capsys):
+    table = tmp_path / "captions.csv"
+    table.write_text("caption\na dog runs\nsnow\n")
+    where = ["--library", str(library.folder)]
+    library.close()
+    assert main(["index", str(photos), str(table), *where]) == 0
+    assert main(["index", "--forget", str(photos / "0.png"), str(table), *where]) == 0
+    assert "1 files forgotten" in capsys.readouterr().out
+    with Library.open(library.folder) as now:
+        assert (now.pictures.count(), now.texts.count(), now.catalog.roots) == (5, 0, [photos])
+    assert main(["index", "--forget", str(photos), *where]) == 0
+    assert main(["index", "--forget", str(photos), *where]) == 2
+    assert "is not in the library" in capsys.readouterr().err
+    with Library.open(library.folder) as now:
+        assert now.pictures.count() == 0 and now.catalog.roots == []
+    assert len(list(photos.iterdir())) == 6
+
+
+def test_cores_are_given_back(library, photos):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = index_folders(library, [photos], workers=2, batch=1)
+        assert found.encoded == 6 and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_orientation_and_date(library, tmp_path):
@@ -195,7 +299,6 @@ def test_heic_with_the_extra_and_without(library, tmp_path, monkeypatch):
     found = index_folders(library, [tmp_path / "photos"])
     assert "diverset[heic]" in found.skipped[str(tmp_path / "photos" / "a.heic")]
     monkeypatch.undo()
-    os.utime(tmp_path / "photos" / "a.heic", (1, 1))
     assert index_folders(library, [tmp_path / "photos"]).encoded == 1
 
 
@@ -207,8 +310,38 @@ def test_another_model_is_refused_or_starts_anew(library, photos, tmp_path):
     with Library.prepare(library.folder, other, rebuild=True) as renewed:
         assert renewed.pictures.count() == 0
         assert index_folders(renewed).encoded == 6  # the folders are still known
+    with pytest.raises(RebuiltError), library.working():  # it still has the old model
+        pass
     with pytest.raises(IndexFileError, match="no library in"):
         Library.open(tmp_path / "nowhere")
+
+
+def test_a_rebuild_waits_for_its_turn_and_needs_no_other_model(library, photos):
+    index_folders(library, [photos])
+    with library.working(), pytest.raises(IndexFileError, match="another process"):
+        Library.prepare(library.folder, rebuild=True)
+    assert library.pictures.count() == 6
+    with Library.prepare(library.folder, rebuild=True) as renewed:
+        assert index_folders(renewed).encoded == 6
+
+
+def test_lost_sets_are_not_taken_for_indexed_ones(library, photos):
+    index_folders(library, [photos])
+    [folder] = library.folder.glob("pictures-*")
+    library.close()
+    shutil.rmtree(folder)
+    with again(library) as later, pytest.raises(IndexFileError, match="--rebuild"):
+        later.pictures  # noqa: B018
+
+
+def test_a_library_that_can_only_be_read(library, photos, monkeypatch):
+    index_folders(library, [photos])
+    library.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Library.open(library.folder) as later:
+        assert later.catalog.count(INDEXED) == later.pictures.count() == 6
+        with pytest.raises(IndexFileError, match="readonly"):
+            later.catalog.note("job", None)
 
 
 def test_one_process_indexes_at_a_time(library):

@@ -1,5 +1,6 @@
 """Watching folders, and taking sets out of a library."""
 
+import shutil
 import subprocess
 import sys
 
@@ -8,10 +9,11 @@ import pytest
 from library.making import make_model, make_picture, make_pictures
 
 from diverset.cli import main
-from diverset.errors import DataError
+from diverset.errors import DataError, RebuiltError
 from diverset.library.exporting import export
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
+from diverset.library.tables import index_table
 from diverset.library.watching import watch
 
 
@@ -63,8 +65,7 @@ def test_export_in_parts(library, tmp_path, capsys):
 
 
 FAULTS = """
-import resource, sys
-import subprocess
+import resource
 import sys
 
 import numpy as np
@@ -94,3 +95,56 @@ def test_indexing_keeps_freed_memory(tmp_path):
         return int(done.stdout.split()[-1])
 
     assert counted() > 100 * max(counted(*given), 1)
+
+
+def test_watching_a_library_that_was_rebuilt_ends(library, tmp_path, monkeypatch):
+    def rebuild(_):
+        Library.prepare(library.folder, rebuild=True).close()
+
+    monkeypatch.setattr("time.sleep", rebuild)
+    with pytest.raises(RebuiltError, match="rebuilt by another process"):
+        watch(library, [tmp_path / "photos"], 1, lambda _: None, turns=3)
+
+
+def test_a_library_that_was_removed_is_noticed(library):
+    library.check_current()
+    shutil.rmtree(library.folder)
+    with pytest.raises(RebuiltError, match="was removed"):
+        library.check_current()
+
+
+def texts_of(library):
+    return {
+        one: said["text"]
+        for part in library.texts.walk(100)
+        for one, said in zip(part.ids, part.metadata, strict=True)
+    }
+
+
+def test_a_table_that_changes_columns_rows_and_is_stopped(library, tmp_path, monkeypatch):
+    table, reports = tmp_path / "t.csv", []
+    table.write_text("text,said\n" + "".join(f"a dog {n},snow {n}\n" for n in range(300)))
+    assert index_table(library, table, report=reports.append) == (300, 300)
+    assert str(reports[0]).startswith("128 of 300 texts, ") and reports[0].rate > 0
+    assert index_table(library, table) == (300, 0)
+    assert index_table(library, table, "said") == (300, 300)
+    assert texts_of(library)[f"{table}#7"] == "snow 7"
+    table.write_text("text,said\n" + "".join(f"a dog {n},snow {n}\n" for n in range(400)))
+    monkeypatch.setattr(library.catalog, "put_table", stopped_at_the_second(library.catalog))
+    with pytest.raises(KeyboardInterrupt):
+        index_table(library, table)
+    monkeypatch.undo()
+    table.write_text("text,said\na dog,snow\n")
+    assert index_table(library, table) == (1, 1)  # of the column of the last time
+    assert texts_of(library) == {f"{table}#0": "snow"}
+
+
+def stopped_at_the_second(catalog):
+    turns, put = iter([catalog.put_table]), catalog.put_table
+
+    def stopping(table):
+        if next(turns, None) is None:
+            raise KeyboardInterrupt
+        put(table)
+
+    return stopping

@@ -6,6 +6,7 @@ Verbs import what they need when they run, so that `--help` answers at once.
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -20,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest and not getattr(given, "takes_overrides", False):
         given.parser.error(f"unrecognized arguments: {' '.join(rest)}")
     given.overrides = rest
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files are bytes, and go out as such
+            stream.reconfigure(errors="surrogateescape")
     try:
         status: int = given.run(given)
         return status

@@ -98,12 +98,15 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
         "bring the library up to date with folders of pictures and tables of texts",
         "diverset index ~/Pictures ~/scans\n"
         "  diverset index --all\n"
-        "  diverset index captions.csv --column text",
+        "  diverset index captions.csv --column text\n"
+        "  diverset index --forget ~/scans",
     )
     add.add_argument("sources", nargs="*", metavar="FOLDER_OR_TABLE")
     add.add_argument("--all", action="store_true", help="everything the library has already")
     add.add_argument("--model", default="", help="a run's or a model's folder (default: photos)")
-    add.add_argument("--rebuild", action="store_true", help="drop what another model has encoded")
+    add.add_argument("--rebuild", action="store_true", help="encode everything anew")
+    add.add_argument("--forget", action="store_true",
+                     help="drop these from the library; the files stay")  # fmt: skip
     add.add_argument("--column", default="", help="of a table's texts (default: caption or text)")
     add.add_argument(
         "--workers", type=int, default=0, help="threads that read and encode (default: one a core)"

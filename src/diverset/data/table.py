@@ -18,6 +18,7 @@ from diverset.data.pictures import attach_pictures
 from diverset.errors import DataError, OptionError, check_choice, import_extra
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+LONGEST = 2**24  # characters of a cell: a book fits, what follows a forgotten quote does not
 
 
 def read_table(
@@ -91,6 +92,8 @@ def read_rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, 
 def _text(
     file: Path, suffix: str, columns: list[str]
 ) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+    csv.field_size_limit(LONGEST)
+    line = 1
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, delimiter=_DELIMITERS[suffix], strict=True)
@@ -102,9 +105,14 @@ def _text(
                         f"line {reader.line_num} of {file} has more cells than the header; "
                         "quote captions that contain the delimiter"
                     )
+                line = reader.line_num + 1
                 yield f"line {reader.line_num}", tuple(row[column] for column in columns)
-    except (csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataError(f"{file} cannot be read ({error}); save it again as UTF-8") from error
+    except csv.Error as error:
+        raise DataError(
+            f"{file} cannot be read from line {line} on ({error}); look for an open quote there"
+        ) from error
 
 
 def _parquet(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:

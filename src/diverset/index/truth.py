@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from diverset.databases import PATIENCE, Stamp, connect, make_durable, open_file, stamp_of
 from diverset.errors import IndexFileError, OptionError
 from diverset.index.base import Metadata, Records, Scalar, Sets, Settings
 from diverset.index.filters import to_sql
@@ -26,7 +27,6 @@ from diverset.index.where import kind, parse
 
 FILE = "truth.sqlite"
 FORMAT = 1
-PATIENCE = 60.0  # seconds that a writer waits for another one
 AT_ONCE = 500  # row numbers in one statement
 NAMED = 2**14  # items whose ids and metadata are kept in memory once they were found
 ABOUT = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'about'"
@@ -41,10 +41,6 @@ CREATE TABLE removed (row INTEGER PRIMARY KEY);
 CREATE TABLE segments (first INTEGER PRIMARY KEY, last INTEGER NOT NULL, items INTEGER NOT NULL,
                        file TEXT NOT NULL);
 """
-
-
-Stamp = tuple[int, int, int]
-"""Of the file: when it was written, its size, and the size of its log."""
 
 
 class Outdated(IndexFileError):
@@ -72,10 +68,10 @@ class Truth:
             raise IndexFileError(f"{folder} already holds an index; open it, or give another name")
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = _open(folder, "rwc")
+            connection = open_file(folder / FILE, "rwc")
             try:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # in an old file, a write
-                _make_durable(connection)
+                make_durable(connection)
                 about = {"format": FORMAT, "changes": 0, **vars(settings)}
                 connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA}")
                 pairs = [(key, json.dumps(value)) for key, value in about.items()]
@@ -92,7 +88,7 @@ class Truth:
         if not (folder / FILE).exists():
             raise _no_index(folder)
         with reporting(folder):
-            connection, stamp = _connect(folder)
+            connection, stamp = connect(folder / FILE)
             try:
                 if not connection.execute(ABOUT).fetchone():
                     raise _no_index(folder)
@@ -104,7 +100,7 @@ class Truth:
                         "install the version of diverset that wrote it, or newer"
                     )
                 if os.access(folder, os.W_OK):
-                    _make_durable(connection)
+                    make_durable(connection)
                 settings = {field.name: about[field.name] for field in fields(Settings)}
                 return cls(folder, connection, Settings(**settings), stamp)
             except BaseException:
@@ -115,11 +111,11 @@ class Truth:
         """Look at the file anew, if it is read without locks and somebody wrote to it."""
         if self._outdated():
             self.connection.close()
-            self.connection, self._stamp = _connect(self.folder)
+            self.connection, self._stamp = connect(self.folder / FILE)
             self._named.clear()  # by now it may be another index
 
     def _outdated(self) -> bool:
-        return self._stamp is not None and self._stamp != _stamp(self.folder)
+        return self._stamp is not None and self._stamp != stamp_of(self.folder / FILE)
 
     def close(self) -> None:
         self._stamp = None
@@ -317,7 +313,7 @@ def holds_index(folder: Path) -> bool:
     if not (folder / FILE).exists():
         return False
     try:
-        connection, _ = _connect(folder)
+        connection, _ = connect(folder / FILE)
         with closing(connection):
             return connection.execute(ABOUT).fetchone() is not None
     except sqlite3.DatabaseError:
@@ -329,49 +325,6 @@ def _no_index(folder: Path) -> IndexFileError:
         f"{folder} holds no index; check the path, or make one by SetIndex.create, "
         "diverset index add-shards or diverset index copy"
     )
-
-
-def _connect(folder: Path) -> tuple[sqlite3.Connection, Stamp | None]:
-    """A connection, and a stamp where SQLite cannot lock the file and has to be told of changes.
-
-    Readers need the shared memory beside the file. Who may not write to the folder cannot make
-    it; then nobody else has made it either, nobody is writing, and the file alone is the truth.
-    """
-    if os.access(folder, os.W_OK):
-        return _open(folder, "rw"), None
-    stamp = _stamp(folder)
-    connection = _open(folder, "ro")
-    try:
-        connection.execute(ABOUT)
-        return connection, None
-    except sqlite3.OperationalError:
-        connection.close()
-        if stamp[2]:  # a log that has to be read as well
-            raise
-    return _open(folder, "ro&immutable=1"), stamp
-
-
-def _stamp(folder: Path) -> Stamp:
-    about, log = (folder / FILE).stat(), folder / f"{FILE}-wal"
-    try:
-        return about.st_mtime_ns, about.st_size, log.stat().st_size
-    except FileNotFoundError:
-        return about.st_mtime_ns, about.st_size, 0
-
-
-def _open(folder: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{(folder / FILE).resolve().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=PATIENCE,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-
-
-def _make_durable(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
+from diverset.databases import PATIENCE
 from diverset.index.codes import Codes, encode, join
 from diverset.index.segments import Segment, read, sweep, write
-from diverset.index.truth import PATIENCE, Truth
+from diverset.index.truth import Truth
 
 TAIL = 4096  # items that are coded in memory before they get a file
 FAN = 8  # files of one size that become one

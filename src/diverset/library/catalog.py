@@ -14,32 +14,38 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from diverset.databases import connect, make_durable, open_file
 from diverset.errors import IndexFileError
 from diverset.library.walking import Found
 
 FILE = "files.sqlite"
-FORMAT = 1
+FORMAT = 2
 INDEXED, SKIPPED, PENDING = "indexed", "skipped", "pending"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS roots (path TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (
     path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    digest TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID;
+    digest TEXT NOT NULL, status TEXT NOT NULL, reason TEXT NOT NULL,
+    place TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_digest ON files (digest);
 CREATE TABLE IF NOT EXISTS tables (
     path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    items INTEGER NOT NULL) WITHOUT ROWID;
+    items INTEGER NOT NULL, column TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that was looked at: `indexed`, `skipped` for a reason, or `pending`."""
+    """A file that was looked at: `indexed`, `skipped` for a reason, or `pending`.
+
+    `place` is where its path led when it was read: what it leads to later is another file.
+    """
 
     path: str
     size: int
@@ -47,11 +53,23 @@ class File:
     digest: str = ""
     status: str = INDEXED
     reason: str = ""
+    place: str = ""
 
     def is_as(self, found: Found) -> bool:
         """Whether nothing speaks for a change since then."""
         same = (self.size, self.mtime_ns) == (found.size, found.mtime_ns)
         return same and self.status != PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts: how many of it are indexed at most, and of which column."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    items: int
+    column: str = ""
 
 
 class Catalog:
@@ -60,19 +78,17 @@ class Catalog:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.RLock()
-        writable = os.access(folder, os.W_OK)
         with self._reporting():
-            name = (folder / FILE).resolve().as_uri() + ("" if writable else "?mode=ro")
-            self._connection = sqlite3.connect(
-                name, uri=True, timeout=60, isolation_level=None, check_same_thread=False
-            )
-            if writable:
-                self._connection.execute("PRAGMA journal_mode = WAL")
+            if os.access(folder, os.W_OK):
+                self._connection = open_file(folder / FILE, "rwc")
+                make_durable(self._connection)
                 self._connection.executescript(SCHEMA)
+            else:
+                self._connection, _ = connect(folder / FILE)
         if self.about.setdefault("format", FORMAT) != FORMAT:
             raise IndexFileError(
-                f"{folder} has format {self.about['format']}, this diverset reads {FORMAT}; "
-                "install the version that wrote it, or newer"
+                f"{folder} has format {self.about['format']}, this diverset reads {FORMAT}; index "
+                "into another --library, or install the version that wrote it"
             )
 
     @property
@@ -81,11 +97,11 @@ class Catalog:
         return {key: json.loads(value) for key, value in self._all("SELECT * FROM about")}
 
     def begin(self, about: dict[str, Any]) -> None:
-        """Start anew for a model: no file is known any more, the folders are."""
+        """Start anew for a model: folders and tables stay known, what was in them does not."""
         with self._writing() as connection:
             connection.execute("DELETE FROM files")
-            connection.execute("DELETE FROM tables")
-            for key, value in {"format": FORMAT, **about}.items():
+            connection.execute("UPDATE tables SET size = 0, mtime_ns = 0, items = 0")
+            for key, value in {"format": FORMAT, "made": uuid4().hex, **about}.items():
                 connection.execute("REPLACE INTO about VALUES (?, ?)", (key, json.dumps(value)))
 
     def note(self, key: str, value: Any) -> None:
@@ -100,6 +116,10 @@ class Catalog:
     def add_root(self, root: Path) -> None:
         with self._writing() as connection:
             connection.execute("INSERT OR IGNORE INTO roots VALUES (?)", (str(root),))
+
+    def forget_root(self, root: Path) -> None:
+        with self._writing() as connection:
+            connection.execute("DELETE FROM roots WHERE path = ?", (str(root),))
 
     def files(self, status: str = "") -> Iterator[File]:
         """All files, or those of one status, by path."""
@@ -120,9 +140,9 @@ class Catalog:
 
     def put(self, files: Iterable[File]) -> None:
         """Write files down, replacing what was known of them."""
-        rows = [(f.path, f.size, f.mtime_ns, f.digest, f.status, f.reason) for f in files]
+        rows = [astuple(one) for one in files]
         with self._writing() as connection:
-            connection.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
+            connection.executemany("REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, paths: Iterable[str]) -> None:
         with self._writing() as connection:
@@ -131,15 +151,17 @@ class Catalog:
     def count(self, status: str) -> int:
         return int(self._all("SELECT count(*) FROM files WHERE status = ?", [status])[0][0])
 
-    def tables(self) -> dict[str, tuple[int, int, int]]:
-        """Tables of texts: size, time, and how many texts of each are indexed."""
-        return {path: (s, m, n) for path, s, m, n in self._all("SELECT * FROM tables")}
+    def tables(self) -> dict[str, Table]:
+        """Tables of texts by their path."""
+        return {row[0]: Table(*row) for row in self._all("SELECT * FROM tables")}
 
-    def put_table(self, path: str, size: int, mtime_ns: int, items: int) -> None:
+    def put_table(self, table: Table) -> None:
         with self._writing() as connection:
-            connection.execute(
-                "REPLACE INTO tables VALUES (?, ?, ?, ?)", (path, size, mtime_ns, items)
-            )
+            connection.execute("REPLACE INTO tables VALUES (?, ?, ?, ?, ?)", astuple(table))
+
+    def forget_table(self, path: str) -> None:
+        with self._writing() as connection:
+            connection.execute("DELETE FROM tables WHERE path = ?", (path,))
 
     def working(self) -> dict[str, Any] | None:
         """How far indexing is, while some process is at it."""

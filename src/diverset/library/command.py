@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
 from diverset.errors import DataError, OptionError
 from diverset.library.catalog import INDEXED, SKIPPED
-from diverset.library.indexing import Outcome, index_folders
+from diverset.library.indexing import Outcome, forget, index_folders, is_below
 from diverset.library.library import Library
 from diverset.library.progress import Line
 from diverset.training.memory import keep_freed_memory
@@ -22,11 +23,13 @@ NAMED = 10  # skipped files that are named at the end
 
 
 def add(given: argparse.Namespace) -> int:
-    """Index what is given, or everything again."""
+    """Index what is given, or everything again; or forget what is given."""
     if bool(given.sources) == given.all:
         raise OptionError("give folders and tables to index, or --all for those of the library")
     if given.workers < 0 or given.batch < 1:
         raise OptionError("--batch is a number from 1 on, --workers too, or 0 for one a core")
+    if given.forget:
+        return _forget(given)
     tables = [one for one in given.sources if Path(one).suffix.lower() in TABLES]
     folders = [one for one in given.sources if one not in tables]
     for one in folders:
@@ -41,12 +44,42 @@ def add(given: argparse.Namespace) -> int:
             outcome = index_folders(library, folders, line, given.workers, given.batch)
             line.end()
             _say(outcome)
-        for one in tables:
-            from diverset.library.tables import index_table
+        missed = [one for one in tables if not _add_table(library, one, given, line)]
+    return 2 if missed else 0
 
-            count, encoded = index_table(library, one, given.column, line)
-            line.end()
-            print(f"{one}: {count:,} texts, {encoded:,} encoded")
+
+def _add_table(library: Library, table: str, given: argparse.Namespace, line: Line) -> bool:
+    """Index a table; one that cannot be read does not keep the others from it."""
+    from diverset.library.tables import index_table
+
+    try:
+        count, encoded = index_table(library, table, given.column, line)
+    except DataError as error:
+        print(f"diverset index: {error}", file=sys.stderr)
+        return False
+    line.end()
+    print(f"{table}: {count:,} texts, {encoded:,} encoded")
+    return True
+
+
+def _forget(given: argparse.Namespace) -> int:
+    """Drop folders, files and tables from the library, whether they are still there or not."""
+    from diverset.library.tables import forget_table
+
+    with Library.open(given.library) as library, library.working():
+        catalog = library.catalog
+        for one in given.sources:
+            path = os.path.abspath(one)
+            files = [f for f in catalog.files() if f.path == path or is_below(f.path, [Path(path)])]
+            table = catalog.tables().get(path)
+            if not files and table is None and Path(path) not in catalog.roots:
+                raise DataError(f"{path} is not in the library; diverset status lists what is")
+            forget(library, files)
+            catalog.forget_root(Path(path))
+            if table:
+                forget_table(library, table)
+            texts = f", {table.items:,} texts" if table else ""
+            print(f"{path}: {len(files):,} files{texts} forgotten")
     return 0
 
 
@@ -111,7 +144,7 @@ def status(given: argparse.Namespace) -> int:
     with Library.open(given.library) as library:
         catalog = library.catalog
         skipped = {one.path: one.reason for one in catalog.files(SKIPPED)}
-        tables = {path: items for path, (_, _, items) in catalog.tables().items()}
+        tables = {path: table.items for path, table in catalog.tables().items()}
         found = {
             "library": str(library.folder),
             "model": library.about["model"],

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,34 +76,60 @@ def index_folders(
         workers: threads that read and encode, each a batch of its own; 0 for one a core.
         batch: pictures of one thread at once, and what a kill can lose of each.
     """
-    roots = [_checked(Path(folder)) for folder in folders] or library.catalog.roots
-    for root in roots:
-        _checked(root)
-        if folders:
-            library.catalog.add_root(root)
-    started = time.monotonic()
-    walk = Walk(roots, avoid=[library.folder])
-    found = list(walk)
+    given = [_checked(Path(os.path.abspath(folder))) for folder in folders]
+    for root in given:
+        library.catalog.add_root(root)
+    started, outcome = time.monotonic(), Outcome()
+    walk = Walk(given or library.catalog.roots, avoid=[library.folder])
+    found = [one for one in walk if _storable(one, outcome)]
     known = {one.path: one for one in library.catalog.files()}
+    _keep_away(walk, found, known)
     changed = [one for one in found if one.path not in known or not known[one.path].is_as(one)]
-    outcome = Outcome(total=len(found), unchanged=len(found) - len(changed))
+    outcome.total, outcome.unchanged = len(found), len(found) - len(changed)
     outcome.skipped.update(walk.unreadable)
     if changed:
         _Job(library, outcome, report, batch).run(changed, workers)
     there = {one.path for one in found}
-    gone = [path for path in known if path not in there and _below(path, roots)]
+    gone = [path for path in known if path not in there and is_below(path, walk.roots)]
     gone = [path for path in gone if not walk.misses(path)]
-    forget(library, gone)
+    forget(library, [known[path] for path in gone])
     outcome.forgotten = len(gone)
     outcome.seconds = time.monotonic() - started
     return outcome
 
 
-def forget(library: Library, paths: Sequence[str]) -> None:
+def forget(library: Library, files: Sequence[File]) -> None:
     """Drop files from the index; the files themselves are nobody's business here."""
-    if paths:
+    if files:
+        paths = [one.path for one in files]
+        # Pending first: one that is back after a kill in between counts as changed.
+        library.catalog.put(replace(one, status=PENDING) for one in files)
         library.pictures.delete(paths)
         library.catalog.forget(paths)
+
+
+def _storable(found: Found, outcome: Outcome) -> bool:
+    """Whether a database can hold the path; if not, it is a skipped one in every run."""
+    try:
+        found.path.encode()
+    except UnicodeEncodeError:
+        outcome.skipped[found.path] = "its name is not UTF-8; rename it"
+        return False
+    return True
+
+
+def _keep_away(walk: Walk, found: Sequence[Found], known: Iterable[str]) -> None:
+    """Mark folders of the library that are missing, or empty all of a sudden, as not looked at."""
+    for root in walk.roots:
+        there = any(is_below(one.path, [root]) for one in found)
+        before = sum(is_below(path, [root]) for path in known) if not there else 0
+        if before and str(root) not in walk.unreadable:
+            walk.unreadable[str(root)] = "has no pictures any more"
+        if before:
+            walk.unreadable[str(root)] += (
+                f"; {before:,} that are indexed stay in the library, in case a disk is not plugged "
+                f"in. Deleted for good? diverset index --forget {root}"
+            )
 
 
 @dataclass(eq=False)
@@ -195,12 +221,20 @@ class _Job:
         self.outcome.reused += len(copied)
 
     def _skip(self, failed: Sequence[Read]) -> None:
-        """Write down what cannot be read; what was good once and is broken now is dropped."""
+        """Write down what cannot be read; what was good once and is broken now is dropped.
+
+        Where the reason may pass, an old set stays, and the next run tries again: no file has the
+        size that is noted.
+        """
         self.outcome.skipped.update({one.found.path: one.reason for one in failed})
-        storable = [one for one in failed if one.is_storable]
-        if storable:
-            self.library.pictures.delete([one.found.path for one in storable])
-            self.catalog.put(_file(one, SKIPPED) for one in storable)
+        for one in failed:
+            old = self.catalog.file(one.found.path)
+            if one.passing and old and old.status == INDEXED:
+                self.catalog.put([replace(old, size=-1)])
+                continue
+            self.library.pictures.delete([one.found.path])
+            noted = _file(one, SKIPPED)
+            self.catalog.put([replace(noted, size=-1) if one.passing else noted])
 
     def _tell(self, done: int, total: int) -> None:
         now = time.monotonic()
@@ -219,7 +253,8 @@ class _Job:
 
 def _file(read: Read, status: str) -> File:
     one = read.found
-    return File(one.path, one.size, one.mtime_ns, read.digest, status, read.reason)
+    place = os.path.realpath(one.path)
+    return File(one.path, one.size, one.mtime_ns, read.digest, status, read.reason, place)
 
 
 def _checked(folder: Path) -> Path:
@@ -228,8 +263,17 @@ def _checked(folder: Path) -> Path:
             f"there is no folder {folder}; check the path. What is indexed of it stays in the "
             "library, in case it is a disk that is not plugged in"
         )
-    return Path(os.path.abspath(folder))
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DataError(f"the name of the folder {str(folder)!r} is not UTF-8; rename it") from None
+    return folder
 
 
-def _below(path: str, roots: Sequence[Path]) -> bool:
+def is_below(path: str, roots: Sequence[Path]) -> bool:
+    """Whether a file lies in one of these folders.
+
+    >>> is_below("/a/b/c.jpg", [Path("/a/b")]), is_below("/a/bc.jpg", [Path("/a/b")])
+    (True, False)
+    """
     return any(path.startswith(str(root).rstrip(os.sep) + os.sep) for root in roots)

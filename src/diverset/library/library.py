@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diverset.errors import IndexFileError, OptionError
-from diverset.library.catalog import FILE, Catalog
+from diverset.errors import IndexFileError, OptionError, RebuiltError
+from diverset.library.catalog import FILE, INDEXED, Catalog
 from diverset.loading import CONFIG, DEFAULT, load, model_folder
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Library:
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self.folder, self.catalog = folder, catalog
         self.about = catalog.about
+        self._file = os.stat(folder / FILE)
 
     @classmethod
     def open(cls, folder: str | Path = "") -> Library:
@@ -60,7 +61,7 @@ class Library:
         Args:
             folder: of the library; the user's own by default.
             model: address of the model; that of the library by default.
-            rebuild: whether a library of another model may be emptied for this one.
+            rebuild: empty it first, for this model or another one; folders and tables stay known.
         """
         place = Path(folder) if folder else default_folder()
         try:
@@ -68,19 +69,21 @@ class Library:
         except OSError as error:
             raise IndexFileError(f"cannot make {place} ({error.strerror})") from error
         found = cls(place, Catalog(place))
-        if model or "fingerprint" not in found.about:
-            found._use(model or DEFAULT, rebuild)
+        if model or rebuild or "fingerprint" not in found.about:
+            with found._alone():
+                found.about = found.catalog.about  # somebody else may just have made it
+                found._use(model or found.about.get("model", DEFAULT), rebuild)
         return found
 
     def _use(self, address: str, rebuild: bool) -> None:
         wanted = _described(address)
         known = self.about.get("fingerprint")
-        if known == wanted["fingerprint"]:
-            self.catalog.note("model", wanted["model"])
-        elif known is None or rebuild:
+        if known is None or rebuild:
             self.catalog.begin(wanted)
             for old in INDEXES if known else ():
                 shutil.rmtree(self.folder / f"{old}-{known}", ignore_errors=True)
+        elif known == wanted["fingerprint"]:
+            self.catalog.note("model", wanted["model"])
         else:
             raise OptionError(
                 f"{self.folder} holds sets of the model in {self.about['model']} ({known}), not of "
@@ -119,13 +122,31 @@ class Library:
         return PictureEncoder(self.model)
 
     def contains(self, path: str | Path) -> bool:
-        """Whether a path is a file that is indexed."""
+        """Whether a path is that of an indexed file, and leads to where it led then."""
         found = self.catalog.file(str(path))
-        return found is not None and found.status == "indexed"
+        if found is None or found.status != INDEXED:
+            return False
+        return os.path.realpath(found.path) == found.place
+
+    def check_current(self) -> None:
+        """Raise if somebody has rebuilt or removed the library since it was opened."""
+        try:
+            now = os.stat(self.folder / FILE)
+        except OSError:
+            raise RebuiltError(f"{self.folder} was removed; index again") from None
+        same = (now.st_dev, now.st_ino) == (self._file.st_dev, self._file.st_ino)
+        if not same or self.catalog.about.get("made") != self.about.get("made"):
+            raise RebuiltError(f"{self.folder} was rebuilt by another process; start again")
 
     @contextmanager
     def working(self) -> Iterator[None]:
         """Be the only process that indexes."""
+        with self._alone():
+            self.check_current()
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         with (self.folder / "lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -155,10 +176,21 @@ class Library:
         folder = self.folder / f"{name}-{self.about['fingerprint']}"
         if (folder / TRUTH).exists():
             return SetIndex.open(folder, self.about["fingerprint"])
+        if self._holds(name):
+            raise IndexFileError(
+                f"{folder} is gone, with the sets of what was indexed; make them again with: "
+                "diverset index --all --rebuild"
+            )
         settings = Settings(
             self.about["fingerprint"], slots, self.about["dim"], alpha=self.about["alpha"]
         )
         return SetIndex.create(folder, settings)
+
+    def _holds(self, name: str) -> bool:
+        """Whether files or tables are known whose sets the index has to have."""
+        if name == "pictures":
+            return self.catalog.count(INDEXED) > 0
+        return any(table.items for table in self.catalog.tables().values())
 
 
 def _described(address: str) -> dict[str, Any]:

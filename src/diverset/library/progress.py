@@ -18,6 +18,7 @@ class Progress:
     total: int
     skipped: int = 0
     rate: float = 0.0
+    what: str = "pictures"
 
     @property
     def left(self) -> float:
@@ -29,7 +30,7 @@ class Progress:
         >>> str(Progress(50, 200, 1, 10.0))
         '50 of 200 pictures, 10.0/s, 15 s left, 1 skipped'
         """
-        said = f"{self.done:,} of {self.total:,} pictures, {self.rate:.1f}/s"
+        said = f"{self.done:,} of {self.total:,} {self.what}, {self.rate:.1f}/s"
         if 0 < self.left < float("inf"):
             said += f", {_duration(self.left)} left"
         return said + (f", {self.skipped:,} skipped" if self.skipped else "")
@@ -42,13 +43,12 @@ Report = Callable[[Progress], None]
 class Line:
     """Progress as a line that is written over on a terminal, and now and then elsewhere."""
 
-    enabled: bool = True
     _last: float = field(default_factory=time.monotonic)
     _open: bool = False
 
     def __call__(self, progress: Progress) -> None:
         terminal, now = sys.stderr.isatty(), time.monotonic()
-        if not self.enabled or now - self._last < EVERY[terminal]:
+        if now - self._last < EVERY[terminal]:
             return
         self._last, self._open = now, terminal
         end = "" if terminal else "\n"

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from diverset.data.images import open_picture
 from diverset.data.preprocess import Preprocess
-from diverset.errors import DataError, import_extra
-from diverset.index.checks import LONGEST_ID, is_storable
+from diverset.errors import DataError, MissingExtraError, import_extra
+from diverset.index.checks import LONGEST_ID
 from diverset.library.walking import HEIC, Found
 
 LARGEST = 512 * 2**20  # bytes; no photograph is larger
@@ -37,11 +37,7 @@ class Read:
     same: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
-
-    @property
-    def is_storable(self) -> bool:
-        """Whether a database can hold the path."""
-        return is_storable(self.found.path)
+    passing: bool = False  # the reason is not in the file, so that it is read again next time
 
 
 def read_picture(found: Found, preprocess: Preprocess, known: Callable[[str], str | None]) -> Read:
@@ -62,12 +58,16 @@ def read_picture(found: Found, preprocess: Preprocess, known: Callable[[str], st
         picture = open_picture(found.path, at_least=preprocess.wanted, data=data)
         metadata = {**place_of(found), **about(data)}
         return Read(found, digest, preprocess.pixels(picture), metadata=metadata)
+    except MissingExtraError as error:
+        return Read(found, reason=str(error), passing=True)
     except DataError as error:
         return Read(found, reason=str(error))
     except OSError as error:
-        return Read(found, reason=f"cannot be read ({error.strerror})")
+        return Read(found, reason=f"cannot be read ({error.strerror})", passing=True)
     except MemoryError:
-        return Read(found, reason="does not fit in memory")
+        return Read(found, reason="does not fit in memory", passing=True)
+    except Exception as error:  # whatever one file brings about, the others go on
+        return Read(found, reason=f"cannot be read ({type(error).__name__}: {error})")
 
 
 def place_of(found: Found) -> dict[str, Any]:
@@ -123,11 +123,11 @@ def allow_heic() -> bool:
 
 
 def _check(found: Found) -> None:
-    if not is_storable(found.path) or len(found.path) > LONGEST_ID:
-        raise DataError("its path is too long or not UTF-8; rename it")
+    if len(found.path) > LONGEST_ID:
+        raise DataError(f"its path has more than {LONGEST_ID} characters; rename it")
     if found.size > LARGEST:
         raise DataError(f"it has {found.size / 2**20:,.0f} MiB, {LARGEST // 2**20} are allowed")
     if not found.size:
         raise DataError("it is empty")
     if found.path.lower().endswith(HEIC) and not allow_heic():
-        raise DataError("HEIC needs an extra; pip install 'diverset[heic]'")
+        raise MissingExtraError("HEIC needs an extra; pip install 'diverset[heic]'")

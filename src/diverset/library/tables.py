@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from diverset.data.table import read_rows
 from diverset.errors import DataError, OptionError
+from diverset.library.catalog import Table
 from diverset.library.library import Library
 from diverset.library.progress import Progress, Report
 
@@ -23,25 +25,40 @@ def index_table(
     Args:
         library: opened by `Library.prepare`.
         file: the table; known again by its path, rows by their number.
-        column: of the texts; by default the first of caption, text, title that is there.
+        column: of the texts; by default that of the last time, or else the first of caption, text,
+            title that is there.
         report: called after every batch.
     """
     path = Path(os.path.abspath(file))
     if not path.is_file():
-        raise DataError(f"there is no table {file}; check the path")
-    stat = path.stat()
-    size, changed, before = library.catalog.tables().get(str(path), (0, 0, 0))
-    if (size, changed) == (stat.st_size, stat.st_mtime_ns):
-        return before, 0
-    texts = _texts(path, column)
-    encoded = 0
+        raise DataError(
+            f"there is no table {file}; check the path. What is indexed of it stays; to drop it: "
+            f"diverset index --forget {file}"
+        )
+    stat, catalog = path.stat(), library.catalog
+    known = catalog.tables().get(str(path), Table(str(path), 0, 0, 0))
+    column = column or known.column
+    if known == Table(str(path), stat.st_size, stat.st_mtime_ns, known.items, column):
+        return known.items, 0
+    index, texts = library.texts, _texts(path, column)
+    # As many as may be there from now on, so that a kill leaves no text that nobody knows of.
+    catalog.put_table(Table(str(path), 0, 0, max(known.items, len(texts)), column))
+    encoded, started = 0, time.monotonic()
     for start in range(0, len(texts), BATCH):
         encoded += _add(library, path, start, texts[start : start + BATCH])
         if report:
-            report(Progress(min(start + BATCH, len(texts)), len(texts)))
-    library.texts.delete([_id(path, row) for row in range(len(texts), before)])
-    library.catalog.put_table(str(path), stat.st_size, stat.st_mtime_ns, len(texts))
+            done = min(start + BATCH, len(texts))
+            rate = done / max(time.monotonic() - started, 1e-9)
+            report(Progress(done, len(texts), rate=rate, what="texts"))
+    index.delete([_id(path, row) for row in range(len(texts), known.items)])
+    catalog.put_table(Table(str(path), stat.st_size, stat.st_mtime_ns, len(texts), column))
     return len(texts), encoded
+
+
+def forget_table(library: Library, table: Table) -> None:
+    """Drop the texts of a table from the index."""
+    library.texts.delete([_id(Path(table.path), row) for row in range(table.items)])
+    library.catalog.forget_table(table.path)
 
 
 def _add(library: Library, path: Path, start: int, texts: list[str]) -> int:

@@ -73,12 +73,19 @@ class Walk:
                 try:
                     if entry.is_dir():
                         (linked if entry.is_symlink() else todo).append(entry.path)
+                    elif entry.is_symlink() and not os.path.exists(entry.path):
+                        self.unreadable[entry.path] = "is a link that leads nowhere now"
                     elif entry.name.lower().endswith(SUFFIXES + HEIC) and entry.is_file():
                         stat = entry.stat()
-                        yield Found(entry.path, stat.st_size, stat.st_mtime_ns)
+                        yield Found(entry.path, stat.st_size, _sane(stat.st_mtime_ns))
                 except OSError as error:  # gone or forbidden in this very moment
                     self.unreadable[entry.path] = error.strerror or str(error)
 
     def misses(self, path: str) -> bool:
         """Whether a path lies where this walk could not look."""
         return any(path == one or path.startswith(one + os.sep) for one in self.unreadable)
+
+
+def _sane(nanoseconds: int) -> int:
+    """A time that databases and calendars can hold: clocks can be wrong by thousands of years."""
+    return min(max(nanoseconds, 0), 2**63 - 1)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from diverset.errors import DataError, IndexFileError
+from diverset.errors import DataError, IndexFileError, RebuiltError
 from diverset.library.indexing import Outcome, index_folders
 from diverset.library.library import Library
 
@@ -31,6 +31,7 @@ def watch(
         turns: looks to take; None for no end.
     """
     known: dict[str, str] = {}
+    trouble = ""
     while turns is None or turns > 0:
         try:
             with library.working():
@@ -40,9 +41,13 @@ def watch(
             for path, reason in outcome.skipped.items():
                 if known.get(path) != reason:
                     tell(f"skipped {path}: {reason}")
-            known.update(outcome.skipped)
+            known, trouble = dict(outcome.skipped), ""
+        except RebuiltError:  # looking on would mix two models
+            raise
         except (DataError, IndexFileError) as error:  # a disk is away, another process is at it
-            tell(str(error))
+            if str(error) != trouble:
+                tell(str(error))
+            trouble = str(error)
         if turns is not None:
             turns -= 1
         if turns != 0:

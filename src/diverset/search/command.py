@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from diverset.errors import OptionError
 from diverset.library.library import Library
 from diverset.search.groups import group, matched_elements
 from diverset.search.query import Asked
@@ -64,10 +65,15 @@ def caption(given: argparse.Namespace) -> int:
 
 def explain(given: argparse.Namespace) -> int:
     """Draw why a picture matches words."""
+    from PIL import Image
+
     from diverset.search.drawing import draw_explanation
 
+    if os.path.splitext(given.out)[1].lower() not in Image.registered_extensions():
+        raise OptionError(f"--out {given.out} is no name of a picture; try {given.out}.png")
+    words = " ".join(given.query.split())
     with Library.open(given.library) as library:
-        explained = draw_explanation(Searcher(library), given.query, given.file)
+        explained = draw_explanation(Searcher(library), words, given.file)
         explained.picture.save(given.out)
         for at, share in enumerate(explained.shares):
             print(f"element {at + 1}: {share:.0%} of the match, cosine {explained.best[at]:.2f}")

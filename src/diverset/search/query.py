@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
+from diverset.errors import OptionError
 from diverset.index.base import Sets
 from diverset.search.scoring import Cosines, Scores, score
 
@@ -44,6 +45,15 @@ class Asked:
     coverage: bool = False
     weights: Sequence[float] = ()
     balance: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count(self.k)
+
+
+def check_count(k: int) -> None:
+    """Raise unless so many hits can be asked for."""
+    if k < 1:
+        raise OptionError(f"{k} hits were asked for (-n); ask for 1 or more")
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,20 @@ from jaxtyping import Float
 from diverset.errors import InputError, OptionError
 from diverset.index import SetIndex
 from diverset.index.base import Hit, Metadata, Sets
+from diverset.index.checks import is_storable
 from diverset.index.explain import contributions_of
 from diverset.library.library import Library
 from diverset.search.calibration import BEST, Calibration, load_calibration
-from diverset.search.query import ALSO, JUDGE, MAIN, WITHOUT, Asked, Clause, Combined
+from diverset.search.query import (
+    ALSO,
+    JUDGE,
+    MAIN,
+    WITHOUT,
+    Asked,
+    Clause,
+    Combined,
+    check_count,
+)
 
 SAMPLE = 1000  # sets that stand for the collection
 Elements = Float[np.ndarray, "slots dim"]
@@ -102,6 +112,7 @@ class Searcher:
 
     def captions(self, picture: Elements, k: int = 10) -> Answer:
         """The texts of the library nearest to a picture."""
+        check_count(k)
         if not self.library.texts.count():
             raise InputError("the library has no texts; add some with: diverset index captions.csv")
         combined = Combined(
@@ -115,6 +126,8 @@ class Searcher:
         for one in words:
             if not one.strip():
                 raise InputError("there are no words to search for; give some, or a picture")
+            if not is_storable(one):
+                raise InputError(f"the words {one!r} are not UTF-8; check the terminal's encoding")
         return self.library.model.encode_texts(list(words)).float().cpu().numpy()
 
     def of_picture(self, path: str | Path, data: bytes | None = None) -> Elements:

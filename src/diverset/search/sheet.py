@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import os
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ def open_sheet(folder: Path, title: str, groups: Sequence[Sequence[Match]], note
 def write_sheet(folder: Path, title: str, groups: Sequence[Sequence[Match]], note: str) -> Path:
     """The page as a file; the same question writes the same one."""
     folder.mkdir(parents=True, exist_ok=True)
-    page = folder / f"{hashlib.blake2b(title.encode(), digest_size=6).hexdigest()}.html"
+    page = folder / f"{hashlib.blake2b(os.fsencode(title), digest_size=6).hexdigest()}.html"
     parts = [f"<p class=note>{html.escape(note)}; these are the nearest.</p>" if note else ""]
     for at, some in enumerate(groups):
         head = f"<h2>group {at + 1}</h2>" if len(groups) > 1 else ""
@@ -43,6 +44,7 @@ def write_sheet(folder: Path, title: str, groups: Sequence[Sequence[Match]], not
         "<meta name=viewport content='width=device-width'>"
         f"<title>{said}</title><style>{STYLE}</style><h1>{said}</h1>{''.join(parts)}",
         encoding="utf-8",
+        errors="replace",
     )
     return page
 

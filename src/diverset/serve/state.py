@@ -60,7 +60,7 @@ class State:
         job = catalog.working()
         return Status(
             pictures=catalog.count(INDEXED),
-            texts=sum(items for _, _, items in catalog.tables().values()),
+            texts=sum(table.items for table in catalog.tables().values()),
             skipped=catalog.count(SKIPPED),
             folders=[str(root) for root in catalog.roots],
             model=self.library.about["fingerprint"],
