@@ -132,7 +132,7 @@ def test_create_is_all_or_nothing(tmp_path, step):
 
 def _create_and_be_killed(folder: Path, step: int) -> None:
     left = itertools.count(step - 1, -1)
-    opened = truth._open
+    opened = truth.open_file
 
     def count_down(*_: object) -> None:
         if next(left) == 0:
@@ -144,7 +144,7 @@ def _create_and_be_killed(folder: Path, step: int) -> None:
         connection.set_trace_callback(count_down)
         return connection
 
-    truth._open = traced
+    truth.open_file = traced
     try:
         SetIndex.create(folder, SETTINGS)
     finally:
