@@ -18,12 +18,14 @@ from diverset.errors import DataError, import_extra
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # MPO, of phones, is read as JPEG
+
 
 def open_picture(path: str | Path, at_least: int | None = None, data: bytes | None = None) -> Image:
     """Read a picture: first frame, upright, RGB, transparency over white.
 
     Args:
-        path: a file of any format that Pillow reads.
+        path: a file of one of the `formats`.
         at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
             both sides stay this long; several times faster for photographs of many megapixels.
         data: the file's content, where it is already read; the path then only names it.
@@ -34,7 +36,7 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
     """
     pillow = import_extra("PIL.Image", "data")
     try:
-        with pillow.open(path if data is None else io.BytesIO(data)) as stored:
+        with pillow.open(path if data is None else io.BytesIO(data), formats=formats()) as stored:
             _refuse_bomb(path, stored, pillow.MAX_IMAGE_PIXELS)
             if at_least is not None:
                 stored.draft(None, (at_least, at_least))
@@ -48,12 +50,27 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
         raise DataError(_bomb(path, str(error))) from error
     except pillow.UnidentifiedImageError as error:
         raise DataError(
-            f"{path} is not a picture that Pillow knows; convert it to JPEG or PNG"
+            f"{path} is not a picture of a format that is read ({', '.join(formats())}); "
+            "convert it to JPEG or PNG"
         ) from error
     except Exception as error:  # decoders of damaged files raise nearly everything there is
         raise DataError(
             f"cannot decode the picture {path} ({error}); it is damaged or cut off, get it again"
         ) from error
+
+
+def formats() -> tuple[str, ...]:
+    """What pictures may be. Pillow has more decoders, some of which start other programs."""
+    return (*FORMATS, "HEIF") if allow_heic() else FORMATS
+
+
+def allow_heic() -> bool:
+    """Teach Pillow HEIC, if the extra `heic` is installed; costs microseconds when it knows."""
+    try:
+        import_extra("pillow_heif", "heic").register_heif_opener()
+    except ImportError:
+        return False
+    return True
 
 
 def _refuse_bomb(path: str | Path, picture: Image, limit: int | None) -> None:
