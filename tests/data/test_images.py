@@ -2,6 +2,7 @@ import io
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -71,6 +72,25 @@ def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path: Path):
 def test_floating_point_levels(tmp_path: Path, level: float, grey: int):
     path = save(Image.fromarray(np.full((4, 4), level, np.float32)), tmp_path / "f.tif")
     assert colour(open_picture(path)) == (grey, grey, grey)
+
+
+@pytest.mark.parametrize(("mode", "white"), [("I;16", 65535), ("I", 65535), ("F", 1.0)])
+def test_large_deep_pictures_are_averaged_on_request(tmp_path: Path, mode: str, white: float):
+    image = Image.new(mode, (805, 400), 0)
+    image.paste(white, (400, 0, 805, 400))
+    path = save(image, tmp_path / "deep.tif")
+    assert open_picture(path).size == (805, 400)
+    found = open_picture(path, at_least=100)
+    assert found.size == (201, 100)
+    assert colour(found, 90, 50) == (0, 0, 0) and colour(found, 110, 50) == (255, 255, 255)
+
+
+def test_deep_levels_take_little_memory(tmp_path: Path):
+    path = save(Image.new("I;16", (2000, 2000)), tmp_path / "deep.png")
+    tracemalloc.start()
+    open_picture(path, at_least=200)
+    assert tracemalloc.get_traced_memory()[1] < 5e6  # in float64 the levels alone are 32 MB
+    tracemalloc.stop()
 
 
 def test_large_jpegs_are_decoded_smaller_on_request(tmp_path: Path):

@@ -27,7 +27,8 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
     Args:
         path: a file of one of the `formats`.
         at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
-            both sides stay this long; several times faster for photographs of many megapixels.
+            both sides stay this long, and average deep levels likewise; several times faster
+            for photographs of many megapixels.
         data: the file's content, where it is already read; the path then only names it.
 
     Raises:
@@ -41,7 +42,7 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
             if at_least is not None:
                 stored.draft(None, (at_least, at_least))
             stored.load()
-            return _as_rgb(_upright(stored))
+            return _as_rgb(_upright(stored), at_least)
     except DataError:
         raise
     except FileNotFoundError as error:
@@ -95,28 +96,34 @@ def _upright(picture: Image) -> Image:
     return turned
 
 
-def _as_rgb(picture: Image) -> Image:
+def _as_rgb(picture: Image, at_least: int | None) -> Image:
     if picture.mode == "RGB":
         return picture
     if picture.mode.startswith("I") or picture.mode == "F":
-        return _from_deep(picture)
+        return _from_deep(picture, at_least)
     if picture.has_transparency_data:
         pillow = import_extra("PIL.Image", "data")
         layer = picture.convert("RGBA")
-        ground: Image = pillow.new("RGBA", layer.size, "white")
-        ground.alpha_composite(layer)
-        return ground.convert("RGB")
+        ground: Image = pillow.new("RGB", layer.size, "white")
+        ground.paste(layer, mask=layer)
+        return ground
     return picture.convert("RGB")
 
 
-def _from_deep(picture: Image) -> Image:
+def _from_deep(picture: Image, at_least: int | None) -> Image:
     """Grey levels of more than 8 bits; Pillow's own conversion would clip them to white."""
-    levels = np.asarray(picture).astype(np.float64)
+    pillow = import_extra("PIL.Image", "data")
+    step = min(picture.size) // (at_least or max(picture.size))
+    if step > 1:  # before the levels are unpacked, which takes several times their memory
+        size = (picture.width // step, picture.height // step)
+        picture = picture.resize(size, pillow.Resampling.BOX)
+    levels = np.array(picture, dtype=np.float32)
     highest = float(np.nanmax(levels, initial=0.0))
     if picture.mode.startswith("I;16") or highest > 255:
-        levels = levels * (255 / 65535)
+        levels *= 255 / 65535
     elif picture.mode == "F" and highest <= 1:
-        levels = levels * 255
-    grey = np.nan_to_num(levels).clip(0, 255).round().astype(np.uint8)
-    found: Image = import_extra("PIL.Image", "data").fromarray(grey).convert("RGB")
+        levels *= 255
+    np.nan_to_num(levels, copy=False)
+    grey = levels.clip(0, 255, out=levels).round(out=levels).astype(np.uint8)
+    found: Image = pillow.fromarray(grey).convert("RGB")
     return found
