@@ -222,6 +222,48 @@ def test_who_may_ask(library):
             check_binding(host, token)
 
 
+UNFIT = [
+    '{"words": "a", "weights": [NaN, 1]}',
+    '{"words": "a", "weights": [Infinity, 1]}',
+    '{"words": "a", "weights": [-Infinity, 1]}',
+    '{"words": "a", "balance": NaN}',
+    '{"words": "a", "balance": 1e400}',
+    '{"words": "a", "k": 1e400}',
+    '{"words": "a", "k": NaN}',
+    '{"words": NaN}',
+    '{"words": "\\ud800"}',
+    '{"words": "a", "also": ["\\udfff"]}',
+    '{"words": "a", "without": ["\\udfff"]}',
+    '{"words": "a", "like": "\\ud800"}',
+    '{"words": "a", "filter": "name = \'\\ud800\'"}',
+    '{"words": "a", "\\ud800": 1}',
+    '{"words": "a", "private words of mine": "secret"}',
+]
+
+
+@pytest.mark.parametrize("body", UNFIT)
+def test_what_json_cannot_hold_is_refused_and_not_repeated(client, body):
+    answer = client.post("/search", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    [mistake] = answer.json()["detail"]
+    assert set(mistake) == {"where", "message"} and mistake["where"].startswith("body")
+    assert "secret" not in answer.text
+
+
+def test_many_mistakes_are_named_in_part(client):
+    answer = client.post("/search", json={f"{n:05}{'x' * 500}": n for n in range(50)})
+    assert len(answer.json()["detail"]) == 8 and len(answer.content) < 2000
+
+
+def test_what_is_asked_for_and_not_there(client, photos):
+    for route in ("/items/picture", "/items/map", "/similar", "/explain"):
+        asked = {"id": str(photos / "none.png"), "element": 1, "words": "a dog"}
+        answer = client.get(route, params=asked)
+        assert answer.status_code == 404 and "no such picture" in answer.json()["detail"]
+    answer = client.post("/search", json={"like": "gone.png"})
+    assert answer.status_code == 404
+
+
 @pytest.mark.slow
 def test_no_question_breaks_it(client):
     schemathesis = pytest.importorskip("schemathesis")

@@ -16,13 +16,14 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
 from diverset import __version__
-from diverset.errors import DataError, DiversetError, IndexFileError
+from diverset.errors import DataError
 from diverset.index.explain import explain
 from diverset.library.library import Library
 from diverset.search.command import as_dict, grouped
 from diverset.search.query import Asked
 from diverset.search.searcher import Answer
 from diverset.serve.guard import Guard, Limits
+from diverset.serve.refusals import add_refusals
 from diverset.serve.schemas import (
     MOST,
     Element,
@@ -72,7 +73,7 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
         docs_url="/docs",
     )
     app.state.diverset = state
-    app.add_exception_handler(DiversetError, _refused)
+    add_refusals(app)
     app.add_middleware(BaseHTTPMiddleware, dispatch=_measured(state))
     app.add_middleware(Guard, token=token, limits=limits)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
@@ -216,9 +217,3 @@ def _measured(state: State) -> Callable[[Request, RequestResponseEndpoint], Any]
         return response
 
     return dispatch
-
-
-def _refused(_: Request, error: Exception) -> JSONResponse:
-    missing = "no such picture" in str(error)
-    status = 503 if isinstance(error, IndexFileError) else 404 if missing else 422
-    return JSONResponse({"detail": str(error)}, status)

@@ -23,7 +23,7 @@ class Question(BaseModel):
     k: Annotated[int, Field(ge=1, le=MOST)] = 40
     coverage: bool = False
     weights: Annotated[list[Weight], Field(max_length=64)] = []
-    balance: Annotated[float, Field(ge=0, le=1)] = 0.5
+    balance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
     like: Annotated[str, Field(max_length=1000)] = ""
     """Id of an indexed picture that the hits should be like, too."""
     groups: bool = False
@@ -82,5 +82,14 @@ class Status(BaseModel):
     indexing: Job | None
 
 
+class Mistake(BaseModel):
+    """What does not fit in a question, and where."""
+
+    where: str
+    message: str
+
+
 class Said(BaseModel):
-    detail: Any
+    """Why there is no answer."""
+
+    detail: str | list[Mistake]

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from diverset.errors import DataError
+from diverset.errors import DataError, NotFoundError
 from diverset.library.catalog import INDEXED, SKIPPED
 from diverset.library.library import Library
 from diverset.overlays import COLOURS, mask_of
@@ -72,14 +72,14 @@ class State:
         roots = [str(root).rstrip(os.sep) + os.sep for root in self.library.catalog.roots]
         clean = "\0" not in name and os.path.normpath(name) == name
         if not clean or not name.startswith(tuple(roots)) or not self.library.contains(name):
-            raise DataError("there is no such picture in the library")
+            raise NotFoundError("there is no such picture in the library; GET /items lists them")
         return name
 
     def picture(self, name: str) -> Elements:
         """The stored set of a picture."""
         stored = self.library.pictures.get([self.known(name)])
         if not stored.ids:
-            raise DataError("there is no such picture in the library")
+            raise NotFoundError("there is no such picture in the library; GET /items lists them")
         found: Elements = stored.sets[0]
         return found
 

@@ -12,7 +12,7 @@ async function fetched(url, options) {
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
   const detail = content.detail;
-  throw new Error(typeof detail === "string" ? detail : detail?.[0]?.msg ?? `status ${answer.status}`);
+  throw new Error(typeof detail === "string" ? detail : detail?.[0]?.message ?? `status ${answer.status}`);
 }
 
 function question() {
