@@ -2,10 +2,13 @@
 
 import io
 import os
+import threading
+import time
 import zipfile
 import zlib
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
 from library.making import make_model, make_pictures
@@ -97,6 +100,65 @@ def test_watching(client):
     assert "diverset_pictures 8.0" in said and 'path="/status"' in said
     assert "<title>diverset</title>" in client.get("/").text
     assert client.get("/openapi.json").json()["paths"]["/search"]
+
+
+def counted(client, path: str, status: int) -> float:
+    wanted = {"path": path, "status": str(status)}
+    registry = client.app.state.diverset.registry
+    return registry.get_sample_value("diverset_requests_total", wanted) or 0.0
+
+
+def test_refusals_and_failures_are_counted_too(library, monkeypatch, caplog):
+    asked = TestClient(create_app(library, token="a-token-of-32-characters-or-so"), base_url=HERE)
+    assert asked.get("/status").status_code == 401
+    assert counted(asked, "other", 401) == 1
+    asked = TestClient(create_app(library, limits=LIMITS), base_url=HERE)
+    assert asked.get("/status", headers={"Host": "evil.example"}).status_code == 403
+    assert asked.post("/search", content=bytes(2**21)).status_code == 413
+    monkeypatch.setattr(asked.app.state.diverset, "status", lambda: 1 / 0)
+    broken = asked.get("/status")
+    assert broken.status_code == 500 and "log" in broken.json()["detail"]
+    assert "division by zero" in caplog.text and "division" not in broken.text
+    for n in range(5):
+        assert asked.get(f"/made-up/{n}").status_code == 404
+    found = [("other", 403), ("other", 413), ("/status", 500), ("other", 404)]
+    assert [counted(asked, *one) for one in found] == [1, 1, 1, 5]
+    paths = {
+        one.labels["path"]
+        for metric in asked.app.state.diverset.registry.collect()
+        for one in metric.samples
+        if "path" in one.labels
+    }
+    assert paths == {"other", "/status"}
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/static/page.js", "/none", "/items/picture"])
+def test_browsers_are_told_to_fetch_nothing_elsewhere(client, path):
+    headers = client.get(path).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_watchers_do_not_wait_behind_questions(library):
+    app = create_app(library)
+    with running(app) as address:
+        state = app.state.diverset
+        with state._model:  # every question waits for it, and more come than there are threads
+            body = {"words": "a dog"}
+            some = [
+                threading.Thread(target=httpx.post, args=(f"{address}/search",), kwargs=one)
+                for one in [{"json": body, "timeout": 60}] * 60
+            ]
+            for one in some:
+                one.start()
+            time.sleep(1)
+            assert httpx.get(f"{address}/health", timeout=5).status_code == 200
+            assert httpx.get(f"{address}/ready", timeout=5).status_code == 200
+        for one in some:
+            one.join()
 
 
 def test_paths_stay_inside(client, photos, tmp_path):

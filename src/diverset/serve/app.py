@@ -9,11 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import FastAPI, File, Form, Query, UploadFile
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
 from diverset import __version__
 from diverset.errors import DataError
@@ -37,6 +36,7 @@ from diverset.serve.schemas import (
 )
 from diverset.serve.state import State
 from diverset.serve.uploads import check_upload
+from diverset.serve.watch import Watch
 
 STATIC = Path(__file__).parent / "static"
 SIDES = (256, 512, 1600)
@@ -74,8 +74,8 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
     )
     app.state.diverset = state
     add_refusals(app)
-    app.add_middleware(BaseHTTPMiddleware, dispatch=_measured(state))
     app.add_middleware(Guard, token=token, limits=limits)
+    app.add_middleware(Watch, registry=state.registry)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_watching(app, state)
     _add_asking(app, state, limits)
@@ -88,13 +88,14 @@ def _add_watching(app: FastAPI, state: State) -> None:
     def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
+    # Not in the pool of threads: who watches over processes must not wait behind questions.
     @app.get("/health")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
     @app.get("/ready")
-    def ready() -> JSONResponse:
+    async def ready() -> JSONResponse:
         """Whether questions are answered at once: the model is loaded."""
         there = state.ready.is_set()
         return JSONResponse({"ready": there}, 200 if there else 503)
@@ -204,16 +205,3 @@ def _timed(state: State, in_groups: bool, ask: Callable[[], Answer]) -> Found:
         milliseconds=1000 * (time.perf_counter() - started),
         groups=[[Item(**as_dict(one)) for one in each] for each in some if each],
     )
-
-
-def _measured(state: State) -> Callable[[Request, RequestResponseEndpoint], Any]:
-    async def dispatch(request: Request, call: RequestResponseEndpoint) -> Response:
-        started = time.perf_counter()
-        response = await call(request)
-        route = request.scope.get("route")
-        path = getattr(route, "path", "other")
-        state.seconds.labels(path).observe(time.perf_counter() - started)
-        state.requests.labels(path, response.status_code).inc()
-        return response
-
-    return dispatch

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
 
 from diverset.errors import DataError, NotFoundError
 from diverset.library.catalog import INDEXED, SKIPPED
@@ -23,7 +23,6 @@ from diverset.search.searcher import Answer, Elements, Searcher
 from diverset.search.thumbnails import thumbnail
 from diverset.serve.schemas import Job, Status
 
-BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 KEPT = 2000  # thumbnails in memory, some 10 KB each
 
 
@@ -35,12 +34,6 @@ class State:
         self.ready = threading.Event()
         self._model = threading.Lock()  # networks run one at a time: they use all cores anyway
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "diverset_requests", "Answers", ["path", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "diverset_seconds", "Time to answer", ["path"], buckets=BUCKETS, registry=self.registry
-        )
         pictures = Gauge("diverset_pictures", "Indexed pictures", registry=self.registry)
         pictures.set_function(lambda: float(library.catalog.count(INDEXED)))
         self.words = lru_cache(1000)(self._words)
