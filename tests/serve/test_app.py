@@ -101,6 +101,12 @@ def test_watching(client):
     assert client.get("/openapi.json").json()["paths"]["/search"]
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/static/docs.js"])
+def test_pages_name_no_other_server(client, path):
+    assert "://" not in client.get(path).text
+    assert client.get("/redoc").status_code == 404
+
+
 def counted(client, path: str, status: int) -> float:
     wanted = {"path": path, "status": str(status)}
     registry = client.app.state.diverset.registry

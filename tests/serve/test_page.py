@@ -55,6 +55,10 @@ def page(browser, address, request):
     opened = context.new_page()
     wrong: list[str] = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "console",
+        lambda one: wrong.append(one.text) if "Content Security Policy" in one.text else None,
+    )
     opened.goto(address)
     yield opened
     context.close()
@@ -218,6 +222,18 @@ def test_indexing_is_seen_while_it_runs(page, app):
     catalog.note("job", {**job, "done": 12, "ended": True})
     playwright.expect(page.locator("#status")).to_contain_text("6 pictures")
     playwright.expect(bar).to_have_count(0)
+
+
+def test_the_routes_can_be_read(page):
+    page.goto(page.url + "docs")
+    heads = page.locator("h2")
+    playwright.expect(heads.filter(has_text="POST /search")).to_have_count(1)
+    said = page.locator("section", has=heads.filter(has_text="POST /similar"))
+    playwright.expect(said).to_contain_text("picture file")
+    playwright.expect(said).to_contain_text("k integer: 40 by default, from 1, to 200")
+    asked = page.locator("section", has=heads.filter(has_text="GET /similar"))
+    playwright.expect(asked).to_contain_text("id string: 1000 characters at most")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_server_that_is_gone(page):

@@ -70,7 +70,8 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
         version=__version__,
         lifespan=lifespan,
         responses=REFUSED,
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.diverset = state
     add_refusals(app)
@@ -87,6 +88,10 @@ def _add_watching(app: FastAPI, state: State) -> None:
     @app.get("/", include_in_schema=False)
     def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    def documentation() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
 
     # Not in the pool of threads: who watches over processes must not wait behind questions.
     @app.get("/health")
