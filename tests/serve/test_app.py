@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from library.making import make_model, make_pictures
+from library.making import make_model, make_picture, make_pictures
 from PIL import Image
 from serve.running import running
 
@@ -89,6 +89,58 @@ def test_items_and_pictures(client, photos):
     with Image.open(io.BytesIO(layer.content)) as picture:
         assert picture.mode == "RGBA"
     assert client.get("/items/map", params={"id": one, "element": 9}).status_code == 422
+
+
+def test_a_changed_picture_is_shown_anew(tmp_path):
+    one = make_pictures(tmp_path / "photos", 1) / "0.png"
+    with Library.prepare(tmp_path / "library", make_model(tmp_path / "model")) as library:
+        index_folders(library, [one.parent])
+        client = TestClient(create_app(library), base_url=HERE)
+        for route, more in (("/items/picture", {"side": 256}), ("/items/map", {"element": 1})):
+            asked = {"id": str(one), **more}
+            before = client.get(route, params=asked)
+            assert "no-cache" in before.headers["cache-control"]
+            mark = {"If-None-Match": before.headers["etag"]}
+            same = client.get(route, params=asked, headers=mark)
+            assert same.status_code == 304 and same.content == b""
+            make_picture(one, seed=len(route) + 50)
+            index_folders(library, [one.parent])
+            after = client.get(route, params=asked, headers=mark)
+            assert after.status_code == 200 and after.content != before.content
+            assert after.headers["etag"] != before.headers["etag"]
+        side = client.get("/items/picture", params={"id": str(one), "side": 512})
+        assert side.headers["etag"] != after.headers["etag"]
+        assert client.get("/items/picture", params={"id": str(one), "side": 9}).status_code == 422
+
+
+def test_large_uploads_are_decoded_while_the_network_is_busy(library):
+    state = create_app(library).state.diverset
+    state.load()
+    decoded = threading.Event()
+    opened = library.encoder.open
+
+    def noted(*given):
+        found = opened(*given)
+        decoded.set()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, state._model:
+        patch.setattr(library.encoder, "open", noted)
+        asked = threading.Thread(target=state.uploaded, args=(png(),))
+        asked.start()
+        assert decoded.wait(30)
+    asked.join(30)
+
+
+def test_pictures_are_unpacked_two_at_a_time(library, photos):
+    state = create_app(library).state.diverset
+    with state._decoding, state._decoding:
+        asked = threading.Thread(target=state.thumbnail, args=(state.known(f"{photos}/1.png"), 256))
+        asked.start()
+        asked.join(0.2)
+        assert asked.is_alive()
+    asked.join(30)
+    assert not asked.is_alive()
 
 
 def test_watching(client):

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, UploadFile
+from fastapi import FastAPI, File, Form, Query, Request, UploadFile
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from diverset import __version__
 from diverset.errors import DataError
-from diverset.index.explain import explain
 from diverset.library.library import Library
 from diverset.search.command import as_dict, grouped
+from diverset.search.drawing import reasons
 from diverset.search.query import Asked
 from diverset.search.searcher import Answer
 from diverset.serve.guard import Guard, Limits
@@ -39,7 +39,7 @@ from diverset.serve.uploads import check_upload
 from diverset.serve.watch import Watch
 
 STATIC = Path(__file__).parent / "static"
-SIDES = (256, 512, 1600)
+SIDES = (256, 512, 1024)
 REFUSED: dict[int | str, dict[str, Any]] = {
     code: {"model": Said} for code in (400, 401, 403, 404, 413, 422, 503)
 }
@@ -47,7 +47,6 @@ Id = Annotated[str, Query(max_length=1000)]
 Count = Annotated[int, Query(ge=1, le=MOST)]
 Filter = Annotated[str | None, Query(max_length=2000)]
 ElementNumber = Annotated[int, Query(ge=1, le=64)]
-ASSETS = {"Cache-Control": "private, max-age=3600"}
 
 
 def create_app(library: Library, token: str = "", limits: Limits | None = None) -> FastAPI:
@@ -167,13 +166,13 @@ def _add_asking(app: FastAPI, state: State, limits: Limits) -> None:
     ) -> Explanation:
         """Which elements of a picture matched words, and how much."""
         picture = state.picture(id)
-        found = explain(state.words(words), picture[None], state.library.about["alpha"])
-        shares, best = found.contributions[0].sum(axis=0), found.cosines[0].max(axis=0)
+        why = reasons(state.words(words), picture, state.library.about["alpha"])
+        pairs = zip(why.shares.tolist(), why.best.tolist(), strict=True)
         elements = [
             Element(element=at + 1, share=share, cosine=cosine)
-            for at, (share, cosine) in enumerate(zip(shares.tolist(), best.tolist(), strict=True))
+            for at, (share, cosine) in enumerate(pairs)
         ]
-        return Explanation(score=float(found.scores[0]), elements=elements)
+        return Explanation(score=why.score, elements=elements)
 
 
 def _add_items(app: FastAPI, state: State) -> None:
@@ -186,18 +185,28 @@ def _add_items(app: FastAPI, state: State) -> None:
         return Listed(total=state.status().pictures, ids=state.listed(offset, limit))
 
     @app.get("/items/picture", response_class=Response)
-    def picture(id: Id, side: int = 256) -> Response:
+    def picture(request: Request, id: Id, side: int = 256) -> Response:
         """A picture as a JPEG of one of a few sizes; the file itself never leaves."""
         if side not in SIDES:
             raise DataError(f"side is {side}; choose one of: {', '.join(map(str, SIDES))}")
-        data = state.thumbnail(state.known(id), side)
-        return Response(data, media_type="image/jpeg", headers=ASSETS)
+        file = state.known(id)
+        mark = f"{file.digest}-{side}"
+        return _fresh(request, mark, "image/jpeg", lambda: state.thumbnail(file, side))
 
     @app.get("/items/map", response_class=Response)
-    def layer(id: Id, element: ElementNumber) -> Response:
+    def layer(request: Request, id: Id, element: ElementNumber) -> Response:
         """What an element looked at, as a layer over the picture."""
-        data = state.map(state.known(id), element)
-        return Response(data, media_type="image/png", headers=ASSETS)
+        file = state.known(id)
+        mark = f"{file.digest}-{state.library.about['fingerprint']}-{element}"
+        return _fresh(request, mark, "image/png", lambda: state.map(file, element))
+
+
+def _fresh(request: Request, mark: str, kind: str, make: Callable[[], bytes]) -> Response:
+    """What a browser may keep as long as it asks each time whether the file is still the same."""
+    headers = {"Cache-Control": "private, no-cache", "ETag": f'"{mark}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(make(), media_type=kind, headers=headers)
 
 
 def _timed(state: State, in_groups: bool, ask: Callable[[], Answer]) -> Found:

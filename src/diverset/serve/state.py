@@ -6,24 +6,27 @@ import io
 import itertools
 import os
 import threading
+from contextlib import nullcontext
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
+from torch import Tensor
 
 from diverset.errors import DataError, NotFoundError
-from diverset.library.catalog import INDEXED, SKIPPED
+from diverset.library.catalog import INDEXED, SKIPPED, File
 from diverset.library.library import Library
 from diverset.overlays import COLOURS, mask_of
 from diverset.search.drawing import picture_maps
 from diverset.search.query import Asked
 from diverset.search.searcher import Answer, Elements, Searcher
 from diverset.search.thumbnails import thumbnail
+from diverset.serve.cache import Cache
 from diverset.serve.schemas import Job, Status
 
-KEPT = 2000  # thumbnails in memory, some 10 KB each
+KEPT = 64 * 2**20  # bytes of thumbnails and maps, some 10 KB each
+DECODERS = 2  # pictures of many megapixels that are unpacked at a time, with 0.5 GB each
 
 
 class State:
@@ -37,12 +40,14 @@ class State:
         pictures = Gauge("diverset_pictures", "Indexed pictures", registry=self.registry)
         pictures.set_function(lambda: float(library.catalog.count(INDEXED)))
         self.words = lru_cache(1000)(self._words)
-        self.thumbnail = lru_cache(KEPT)(self._thumbnail)
-        self.map = lru_cache(KEPT)(self._map)
+        self._decoding = threading.Semaphore(DECODERS)
+        self._kept = Cache(KEPT)
 
     def load(self) -> None:
         """Load the model and read the index once, so that the first question is not a slow one."""
-        self.searcher.of_words(["ready"])
+        with self._model:
+            self.library.encoder  # noqa: B018 - made by being asked for
+            self.searcher.of_words(["ready"])
         if self.library.pictures.count():
             some = self.library.pictures.sample(1)
             self.library.pictures.search(some, k=1)
@@ -60,17 +65,18 @@ class State:
             indexing=Job(done=job["done"], total=job["total"], rate=job["rate"]) if job else None,
         )
 
-    def known(self, name: str) -> str:
-        """A path, if it is that of an indexed picture under an indexed folder; no other is read."""
+    def known(self, name: str) -> File:
+        """An indexed picture under an indexed folder; no other file is read."""
         roots = [str(root).rstrip(os.sep) + os.sep for root in self.library.catalog.roots]
         clean = "\0" not in name and os.path.normpath(name) == name
-        if not clean or not name.startswith(tuple(roots)) or not self.library.contains(name):
+        file = self.library.catalog.file(name) if clean else None
+        if file is None or file.status != INDEXED or not name.startswith(tuple(roots)):
             raise NotFoundError("there is no such picture in the library; GET /items lists them")
-        return name
+        return file
 
     def picture(self, name: str) -> Elements:
         """The stored set of a picture."""
-        stored = self.library.pictures.get([self.known(name)])
+        stored = self.library.pictures.get([self.known(name).path])
         if not stored.ids:
             raise NotFoundError("there is no such picture in the library; GET /items lists them")
         found: Elements = stored.sets[0]
@@ -86,24 +92,45 @@ class State:
         return [one.path for one in itertools.islice(files, offset, offset + limit)]
 
     def uploaded(self, data: bytes) -> Elements:
+        pixels = self._pixels("the upload", data)
         with self._model:
-            return self.searcher.of_picture("the upload", data)
+            encoded: Elements = self.library.encoder.encode([pixels])[0]
+        return encoded
 
     def _words(self, words: str) -> Elements:
         with self._model:
             found: Elements = self.searcher.of_words([words])[0]
         return found
 
-    def _thumbnail(self, name: str, side: int) -> bytes:
-        return thumbnail(Path(name), side)
+    def _pixels(self, path: str, data: bytes | None = None) -> Tensor:
+        """Decoded before its turn at the network, so that nobody waits for a large picture."""
+        with nullcontext() if self.ready.is_set() else self._model:  # else loaded by two at once
+            encoder = self.library.encoder
+        with self._decoding:
+            return encoder.open(path, data)
 
-    def _map(self, name: str, element: int) -> bytes:
+    def thumbnail(self, file: File, side: int) -> bytes:
+        """A small JPEG of a known picture."""
+
+        def make() -> bytes:
+            with self._decoding:
+                return thumbnail(file.path, side)
+
+        return self._kept.get(("thumbnail", file.path, file.digest, side), make)
+
+    def map(self, file: File, element: int) -> bytes:
         """What an element looked at, as a coloured layer to be laid over the picture."""
         slots = self.library.about["image_slots"]
         if not 1 <= element <= slots:
             raise DataError(f"element is {element}; a picture has 1 to {slots}")
+        return self._kept.get(
+            ("map", file.path, file.digest, element), lambda: self._map(file.path, element)
+        )
+
+    def _map(self, path: str, element: int) -> bytes:
+        pixels = self._pixels(path)
         with self._model:
-            share = picture_maps(self.searcher, name)[element - 1]
+            share = picture_maps(self.library.encoder, pixels)[element - 1]
         colour = COLOURS[(element - 1) % len(COLOURS)]
         mask = np.asarray(mask_of(share, (128, 128)), dtype=np.float32) * 0.75
         layer = Image.new("RGB", (128, 128), colour)

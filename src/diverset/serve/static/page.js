@@ -112,7 +112,7 @@ function card(item) {
 }
 
 function view(item) {
-  at("large").src = source(item.id, 512);
+  at("large").src = source(item.id, 1024);
   at("large").alt = item.metadata.name ?? "";
   at("path").textContent = item.id;
   at("layer").hidden = true;
