@@ -2,10 +2,12 @@
 
 import io
 import os
+import socket
 import threading
 import time
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,9 +17,12 @@ from library.making import make_model, make_picture, make_pictures
 from PIL import Image
 from serve.running import running
 
+from diverset.errors import IndexFileError
+from diverset.library.catalog import INDEXED, SKIPPED, File
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
 from diverset.search.calibration import Calibration
+from diverset.search.query import Asked
 from diverset.serve.app import create_app
 from diverset.serve.guard import Limits
 
@@ -75,6 +80,70 @@ def test_questions(client, photos):
     assert [item["metadata"]["name"] for item in few["groups"][0]] == ["1.png"]
     why = client.get("/explain", params={"id": one, "words": "a dog"}).json()
     assert sum(part["share"] for part in why["elements"]) == pytest.approx(1)
+
+
+def ranked(answer) -> list[tuple[str, float]]:
+    assert answer.status_code == 200, answer.text
+    return [(one["id"], one["score"]) for some in answer.json()["groups"] for one in some]
+
+
+WISHES = [
+    {"also": ["snow", "a cat"]},
+    {"without": ["snow"]},
+    {"coverage": True},
+    {"weights": [1, 9]},
+    {"filter": "name != '3.png' and not name in ('4.png')"},
+    {"k": 2},
+]
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_wishes_count_for_words_and_for_words_beside_a_picture(client, library, photos, wish):
+    """All ways to ask give what the searcher gives, which differs from what it gives without."""
+    fields = {("where" if name == "filter" else name): value for name, value in wish.items()}
+    searcher, one = client.app.state.diverset.searcher, photos / "2.png"
+    stored, sent = searcher.of_picture(one), searcher.of_picture("sent", one.read_bytes())
+    both, asked = {"words": "a dog runs", "balance": 0.8}, Asked("a dog runs", k=40, balance=0.8)
+    for picture, ask in (
+        (None, lambda **more: client.post("/search", json={"words": "a dog runs", **more})),
+        (stored, lambda **more: client.post("/search", json={**both, "like": str(one), **more})),
+        (sent, lambda **more: upload(client, one.read_bytes(), **{**both, **more})),
+    ):
+        expected = searcher.search(replace(asked, **fields), picture).matches
+        found = ranked(ask(**wish))
+        assert found == [(match.id, pytest.approx(match.score, abs=1e-4)) for match in expected]
+        assert found != ranked(ask())
+
+
+def test_balance_counts_beside_a_picture(client, photos):
+    data = (photos / "2.png").read_bytes()
+    near, far = (upload(client, data, words="snow", balance=share) for share in (0.0, 1.0))
+    assert ranked(near) != ranked(far)
+    assert ranked(near)[0][0] == str(photos / "2.png")
+    assert ranked(upload(client, data)) != ranked(far)
+
+
+@pytest.mark.parametrize("element", [{}, {"element": 2}])
+def test_more_like_this_can_be_narrowed(client, photos, element):
+    near = {"id": str(photos / "2.png"), **element}
+    plain = ranked(client.get("/similar", params=near))
+    for wish in ({"also": ["snow", "a cat"]}, {"without": ["snow"]}, {"filter": "name > '3'"}):
+        assert ranked(client.get("/similar", params={**near, **wish})) != plain
+    parts = client.get("/similar", params={**near, "groups": True, "k": 7}).json()["groups"]
+    assert sum(map(len, parts)) == 7
+    assert client.get("/similar", params={**near, "element": 4}).status_code == 422
+    assert client.get("/similar", params={**near, "elemnt": 1}).status_code == 422
+
+
+def test_filters_have_few_conditions(client, photos):
+    long = " and ".join(["name > ''"] * 33)
+    answers = [
+        client.post("/search", json={"words": "a", "filter": long}),
+        client.get("/similar", params={"id": str(photos / "2.png"), "filter": long}),
+        upload(client, png(), filter=long),
+    ]
+    for answer in answers:
+        assert answer.status_code == 422 and "32 conditions" in answer.json()["detail"]
 
 
 def test_items_and_pictures(client, photos):
@@ -225,9 +294,80 @@ def test_paths_stay_inside(client, photos, tmp_path):
     inside = f"{photos}/../{photos.name}/1.png"
     for path in ("/etc/passwd", str(secret), inside, str(photos / "notes.txt"), "1.png", "\0", ""):
         for route in ("/items/picture", "/similar"):
-            assert client.get(route, params={"id": path}).status_code in (404, 422), path
-    assert client.get("/static/../app.py").status_code == 404
-    assert client.get("/static/%2e%2e/app.py").status_code == 404
+            assert client.get(route, params={"id": path}).status_code == 404, path
+
+
+def test_what_is_known_but_under_no_indexed_folder_is_not_shown(client, library, tmp_path):
+    """The catalog alone is not believed: a row of it could name any file."""
+    outside = tmp_path / "secret.png"
+    outside.write_bytes(png())
+    library.catalog.put([File(str(outside), 1, 1, "0" * 32, INDEXED)])
+    skipped = tmp_path / "skipped.png"
+    library.catalog.put([File(str(skipped), 1, 1, "0" * 32, SKIPPED)])
+    try:
+        for path in (outside, skipped):
+            for route in ("/items/picture", "/similar"):
+                assert client.get(route, params={"id": str(path)}).status_code == 404
+    finally:
+        library.catalog.forget([str(outside), str(skipped)])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/..\\app.py",
+     "/static//../../app.py", "/../app.py", "/static/../../../../../../../../etc/passwd"],
+)  # fmt: skip
+def test_assets_stay_inside(client, path):
+    """Over a bare socket: clients for people tidy such paths up before they send them."""
+    with running(client.app) as address:
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        with socket.create_connection(place, timeout=30) as wire:
+            wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert wire.recv(1000).startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_server_that_is_not_ready_or_whose_index_is_damaged_says_503(library, monkeypatch):
+    client = TestClient(create_app(library), base_url=HERE)  # whose model nobody loads
+    assert client.get("/ready").status_code == 503
+    assert client.get("/ready").json() == {"ready": False}
+
+    def damaged(*_):
+        raise IndexFileError("the index is damaged; build it again")
+
+    monkeypatch.setattr(client.app.state.diverset.searcher, "search", damaged)
+    answer = client.post("/search", json={"words": "a dog"})
+    assert answer.status_code == 503 and "damaged" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("way", ["rebuilt", "removed", "replaced"])
+def test_a_library_that_is_another_now_is_not_answered_from(tmp_path, monkeypatch, way):
+    monkeypatch.setattr("diverset.serve.state.LOOK", 0)
+    photos, place = make_pictures(tmp_path / "photos", 2), tmp_path / "library"
+    model, other = make_model(tmp_path / "model"), make_model(tmp_path / "other", seed=5)
+    with Library.prepare(place, model) as library:
+        index_folders(library, [photos])
+        client = TestClient(create_app(library), base_url=HERE)
+        client.app.state.diverset.load()
+        asked = {"id": str(photos / "1.png")}
+        assert client.get("/items/picture", params=asked).status_code == 200
+        make_picture(photos / "new.png", 9)
+        index_folders(library, [photos])  # more of the same is no other library
+        assert client.get("/status").json()["pictures"] == 3
+        if way != "rebuilt":
+            place.rename(tmp_path / "trash")
+        if way != "removed":
+            with Library.prepare(place, model if way == "replaced" else other, rebuild=True):
+                pass
+        for answer in (
+            client.get("/items/picture", params=asked),
+            client.get("/similar", params=asked),
+            client.post("/search", json={"words": "a dog"}),
+            client.get("/status"),
+        ):
+            assert answer.status_code == 503
+            assert "restart diverset serve" in answer.json()["detail"]
+        assert client.get("/ready").status_code == 503
+        assert client.get("/health").status_code == 200
 
 
 def bomb(side: int) -> bytes:
@@ -357,9 +497,12 @@ def test_many_mistakes_are_named_in_part(client):
 
 
 def test_what_is_asked_for_and_not_there(client, photos):
-    for route in ("/items/picture", "/items/map", "/similar", "/explain"):
-        asked = {"id": str(photos / "none.png"), "element": 1, "words": "a dog"}
-        answer = client.get(route, params=asked)
+    words, part = {"words": "a dog"}, {"element": 1}
+    for route, more in {"picture": {}, "map": part}.items():
+        asked = {"id": str(photos / "none.png"), **more}
+        assert client.get(f"/items/{route}", params=asked).status_code == 404
+    for route, more in {"/similar": part, "/explain": words}.items():
+        answer = client.get(route, params={"id": str(photos / "none.png"), **more})
         assert answer.status_code == 404 and "no such picture" in answer.json()["detail"]
     answer = client.post("/search", json={"like": "gone.png"})
     assert answer.status_code == 404

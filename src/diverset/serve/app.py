@@ -9,30 +9,35 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, FastAPI, File, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from diverset import __version__
 from diverset.errors import DataError
+from diverset.index.where import parse
 from diverset.library.library import Library
 from diverset.search.command import as_dict, grouped
 from diverset.search.drawing import reasons
 from diverset.search.query import Asked
-from diverset.search.searcher import Answer
+from diverset.search.searcher import Elements
 from diverset.serve.guard import Guard, Limits
 from diverset.serve.refusals import add_refusals
 from diverset.serve.schemas import (
-    MOST,
     Element,
+    ElementNumber,
     Explanation,
     Found,
+    Id,
     Item,
     Listed,
+    Narrowed,
+    Near,
     Question,
     Said,
     Status,
+    Upload,
 )
 from diverset.serve.state import State
 from diverset.serve.uploads import check_upload
@@ -43,10 +48,8 @@ SIDES = (256, 512, 1024)
 REFUSED: dict[int | str, dict[str, Any]] = {
     code: {"model": Said} for code in (400, 401, 403, 404, 413, 422, 503)
 }
-Id = Annotated[str, Query(max_length=1000)]
-Count = Annotated[int, Query(ge=1, le=MOST)]
-Filter = Annotated[str | None, Query(max_length=2000)]
-ElementNumber = Annotated[int, Query(ge=1, le=64)]
+ASKED = {"words", "also", "without", "k", "coverage", "weights", "balance"}
+CONDITIONS = 32  # of a filter; each takes a look at every picture
 
 
 def create_app(library: Library, token: str = "", limits: Limits | None = None) -> FastAPI:
@@ -78,8 +81,10 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
     app.add_middleware(Watch, registry=state.registry)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_watching(app, state)
-    _add_asking(app, state, limits)
-    _add_items(app, state)
+    library_routes = APIRouter(dependencies=[Depends(state.check)])
+    _add_asking(library_routes, state, limits)
+    _add_items(library_routes, state)
+    app.include_router(library_routes)
     return app
 
 
@@ -100,11 +105,11 @@ def _add_watching(app: FastAPI, state: State) -> None:
 
     @app.get("/ready")
     async def ready() -> JSONResponse:
-        """Whether questions are answered at once: the model is loaded."""
-        there = state.ready.is_set()
+        """Whether questions are answered at once: the model is loaded, the library the same."""
+        there = state.ready.is_set() and not state.outdated
         return JSONResponse({"ready": there}, 200 if there else 503)
 
-    @app.get("/status")
+    @app.get("/status", dependencies=[Depends(state.check)])
     def status() -> Status:
         """What is in the library, and how far indexing is."""
         return state.status()
@@ -115,50 +120,27 @@ def _add_watching(app: FastAPI, state: State) -> None:
         return Response(generate_latest(state.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_asking(app: FastAPI, state: State, limits: Limits) -> None:
+def _add_asking(app: APIRouter, state: State, limits: Limits) -> None:
     @app.post("/search")
     def search(question: Question) -> Found:
         """Pictures for words, alone or beside an indexed picture."""
-        asked = Asked(
-            question.words,
-            question.also,
-            question.without,
-            question.filter,
-            question.k,
-            question.coverage,
-            question.weights,
-            question.balance,
-        )
         like = state.picture(question.like) if question.like else None
-        return _timed(state, question.groups, lambda: state.search(asked, like))
+        return _answered(state, question, like)
 
     @app.get("/similar")
-    def similar(
-        id: Id,
-        element: ElementNumber | None = None,
-        k: Count = 40,
-        filter: Filter = None,
-        groups: bool = False,
-    ) -> Found:
+    def similar(near: Annotated[Near, Query()]) -> Found:
         """Pictures like an indexed one, or with something in them like one element of it."""
-        picture = state.picture(id)
-        place = None if element is None else element - 1
-        return _timed(state, groups, lambda: state.searcher.similar(picture, k, filter, place))
+        picture = state.picture(near.id)
+        if near.element is None:
+            return _answered(state, near, picture)
+        return _answered(state, near, picture[[state.place(near.element)]], rule="part")
 
     @app.post("/similar")
-    def similar_to_upload(
-        picture: Annotated[UploadFile, File()],
-        words: Annotated[str, Form(max_length=2000)] = "",
-        k: Annotated[int, Form(ge=1, le=MOST)] = 40,
-        filter: Annotated[str | None, Form(max_length=2000)] = None,
-        groups: Annotated[bool, Form()] = False,
-    ) -> Found:
+    def similar_to_upload(upload: Annotated[Upload, File()]) -> Found:
         """Pictures like one that is sent, beside words or not; it is not kept."""
-        data = picture.file.read(limits.bytes + 1)
+        data = upload.picture.file.read(limits.bytes + 1)
         check_upload(data, limits)
-        elements = state.uploaded(data)
-        asked = Asked(words, where=filter or None, k=k)
-        return _timed(state, groups, lambda: state.search(asked, elements))
+        return _answered(state, upload, state.uploaded(data))
 
     @app.get("/explain")
     def explanation(
@@ -175,7 +157,7 @@ def _add_asking(app: FastAPI, state: State, limits: Limits) -> None:
         return Explanation(score=why.score, elements=elements)
 
 
-def _add_items(app: FastAPI, state: State) -> None:
+def _add_items(app: APIRouter, state: State) -> None:
     @app.get("/items")
     def items(
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
@@ -209,10 +191,15 @@ def _fresh(request: Request, mark: str, kind: str, make: Callable[[], bytes]) ->
     return Response(make(), media_type=kind, headers=headers)
 
 
-def _timed(state: State, in_groups: bool, ask: Callable[[], Answer]) -> Found:
+def _answered(
+    state: State, wish: Narrowed, picture: Elements | None, rule: str = "similarity"
+) -> Found:
+    if wish.filter:
+        parse(wish.filter, CONDITIONS)
+    fields = wish.model_dump(include=ASKED)
     started = time.perf_counter()
-    answer = ask()
-    some = grouped(state.searcher, answer.matches) if in_groups else [answer.matches]
+    answer = state.search(Asked(where=wish.filter or None, **fields), picture, rule)
+    some = grouped(state.searcher, answer.matches) if wish.groups else [answer.matches]
     return Found(
         matches_well=answer.matches_well,
         cutoff=answer.cutoff,

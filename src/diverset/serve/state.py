@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 import threading
+import time
 from contextlib import nullcontext
 from functools import lru_cache
 
@@ -14,8 +15,8 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
-from diverset.errors import DataError, NotFoundError
-from diverset.library.catalog import INDEXED, SKIPPED, File
+from diverset.errors import IndexFileError, NotFoundError, OptionError
+from diverset.library.catalog import FILE, INDEXED, SKIPPED, File
 from diverset.library.library import Library
 from diverset.overlays import COLOURS, mask_of
 from diverset.search.drawing import picture_maps
@@ -26,6 +27,7 @@ from diverset.serve.cache import Cache
 from diverset.serve.schemas import Job, Status
 
 KEPT = 64 * 2**20  # bytes of thumbnails and maps, some 10 KB each
+LOOK = 1.0  # seconds between two looks at whether the library is still the same
 DECODERS = 2  # pictures of many megapixels that are unpacked at a time, with 0.5 GB each
 
 
@@ -35,6 +37,8 @@ class State:
     def __init__(self, library: Library) -> None:
         self.library, self.searcher = library, Searcher(library)
         self.ready = threading.Event()
+        self.outdated = False
+        self._first, self._looked = self._which(), time.monotonic()
         self._model = threading.Lock()  # networks run one at a time: they use all cores anyway
         self.registry = CollectorRegistry()
         pictures = Gauge("diverset_pictures", "Indexed pictures", registry=self.registry)
@@ -52,6 +56,22 @@ class State:
             some = self.library.pictures.sample(1)
             self.library.pictures.search(some, k=1)
         self.ready.set()
+
+    def check(self) -> None:
+        """Raise where the library is not the one that was opened; looks once a second."""
+        if time.monotonic() - self._looked > LOOK:
+            self.outdated |= self._which() != self._first
+            self._looked = time.monotonic()
+        if self.outdated:
+            raise IndexFileError("the library was rebuilt or removed; restart diverset serve")
+
+    def _which(self) -> tuple[object, ...]:
+        """What is another after `diverset index --rebuild`, or where the folder was replaced."""
+        try:
+            file = os.stat(self.library.folder / FILE)
+        except OSError:
+            return ()
+        return file.st_dev, file.st_ino, self.library.catalog.about.get("fingerprint")
 
     def status(self) -> Status:
         catalog = self.library.catalog
@@ -82,9 +102,16 @@ class State:
         found: Elements = stored.sets[0]
         return found
 
-    def search(self, asked: Asked, picture: Elements | None) -> Answer:
+    def place(self, element: int) -> int:
+        """Where an element is in its set, which people count from 1."""
+        slots = self.library.about["image_slots"]
+        if not 1 <= element <= slots:
+            raise OptionError(f"element is {element}; a picture has 1 to {slots}")
+        return element - 1
+
+    def search(self, asked: Asked, picture: Elements | None, rule: str = "similarity") -> Answer:
         with self._model:
-            return self.searcher.search(asked, picture)
+            return self.searcher.search(asked, picture, rule)
 
     def listed(self, offset: int, limit: int) -> list[str]:
         """Some of the indexed pictures, by path."""
@@ -120,18 +147,15 @@ class State:
 
     def map(self, file: File, element: int) -> bytes:
         """What an element looked at, as a coloured layer to be laid over the picture."""
-        slots = self.library.about["image_slots"]
-        if not 1 <= element <= slots:
-            raise DataError(f"element is {element}; a picture has 1 to {slots}")
-        return self._kept.get(
-            ("map", file.path, file.digest, element), lambda: self._map(file.path, element)
-        )
+        place = self.place(element)
+        key = ("map", file.path, file.digest, place)
+        return self._kept.get(key, lambda: self._map(file.path, place))
 
-    def _map(self, path: str, element: int) -> bytes:
+    def _map(self, path: str, place: int) -> bytes:
         pixels = self._pixels(path)
         with self._model:
-            share = picture_maps(self.library.encoder, pixels)[element - 1]
-        colour = COLOURS[(element - 1) % len(COLOURS)]
+            share = picture_maps(self.library.encoder, pixels)[place]
+        colour = COLOURS[place % len(COLOURS)]
         mask = np.asarray(mask_of(share, (128, 128)), dtype=np.float32) * 0.75
         layer = Image.new("RGB", (128, 128), colour)
         layer.putalpha(Image.fromarray(mask.astype(np.uint8)))
