@@ -10,6 +10,7 @@ from `DiversetError`, so one `except` clause is enough for a caller who only wan
     ├── CheckpointError    a file of weights that is missing, truncated, foreign or of another model
     ├── VocabularyError    a vocabulary file that cannot be read safely
     ├── DataError          a dataset file that is missing, truncated or contradicts itself
+    ├── NotFoundError      something that is asked for by name and not there
     ├── EngineError        a search engine that cannot be reached, or holds something else
     ├── IndexFileError     an index that is missing, damaged, foreign, read-only or out of space
     │   └── RebuiltError   a library that was emptied or removed while it was in use
@@ -47,6 +48,10 @@ class VocabularyError(DiversetError, ValueError):
 
 class DataError(DiversetError, ValueError):
     """A dataset file that is missing, truncated, or contradicts itself or another one."""
+
+
+class NotFoundError(DiversetError, LookupError):
+    """Something that is asked for by name, and not there."""
 
 
 class EngineError(DiversetError):

@@ -1,5 +1,8 @@
 import io
 import struct
+import subprocess
+import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from PIL import Image
 
 from diverset.data import open_picture
+from diverset.data.images import FORMATS
 from diverset.errors import DataError
 
 
@@ -68,6 +72,25 @@ def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path: Path):
 def test_floating_point_levels(tmp_path: Path, level: float, grey: int):
     path = save(Image.fromarray(np.full((4, 4), level, np.float32)), tmp_path / "f.tif")
     assert colour(open_picture(path)) == (grey, grey, grey)
+
+
+@pytest.mark.parametrize(("mode", "white"), [("I;16", 65535), ("I", 65535), ("F", 1.0)])
+def test_large_deep_pictures_are_averaged_on_request(tmp_path: Path, mode: str, white: float):
+    image = Image.new(mode, (805, 400), 0)
+    image.paste(white, (400, 0, 805, 400))
+    path = save(image, tmp_path / "deep.tif")
+    assert open_picture(path).size == (805, 400)
+    found = open_picture(path, at_least=100)
+    assert found.size == (201, 100)
+    assert colour(found, 90, 50) == (0, 0, 0) and colour(found, 110, 50) == (255, 255, 255)
+
+
+def test_deep_levels_take_little_memory(tmp_path: Path):
+    path = save(Image.new("I;16", (2000, 2000)), tmp_path / "deep.png")
+    tracemalloc.start()
+    open_picture(path, at_least=200)
+    assert tracemalloc.get_traced_memory()[1] < 5e6  # in float64 the levels alone are 32 MB
+    tracemalloc.stop()
 
 
 def test_large_jpegs_are_decoded_smaller_on_request(tmp_path: Path):
@@ -135,3 +158,49 @@ def test_reads_from_a_string_path(tmp_path: Path):
     Image.new("RGB", (4, 4)).save(buffer, "PNG")
     (tmp_path / "a.png").write_bytes(buffer.getvalue())
     assert open_picture(str(tmp_path / "a.png")).size == (4, 4)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_of_the_list_is_read(tmp_path: Path, kind: str):
+    path = save(Image.new("RGB", (8, 8), "white"), tmp_path / "a", format=kind)
+    assert colour(open_picture(path)) == (255, 255, 255)
+
+
+def test_two_views_of_a_phone_are_read_as_the_first(tmp_path: Path):
+    views = [Image.new("RGB", (8, 8), name) for name in ("white", "black")]
+    views[0].save(tmp_path / "a.mpo", save_all=True, append_images=views[1:])
+    assert colour(open_picture(tmp_path / "a.mpo")) == (255, 255, 255)
+
+
+def test_heic_is_read_by_a_process_that_did_nothing_before(tmp_path: Path):
+    heif = pytest.importorskip("pillow_heif")
+    heif.from_pillow(Image.new("RGB", (64, 64), "white")).save(tmp_path / "a.heic")
+    code = "import sys; from diverset.data import open_picture; print(open_picture(sys.argv[1]))"
+    asked = [sys.executable, "-c", code, str(tmp_path / "a.heic")]
+    assert "64x64" in subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("kind", ["EPS", "PPM", "TGA", "ICO"])
+def test_other_decoders_are_not_started(tmp_path: Path, kind: str):
+    path = save(Image.new("RGB", (16, 16), "white"), tmp_path / "a.jpg", format=kind)
+    with pytest.raises(DataError, match="is not a picture of a format that is read"):
+        open_picture(path)
+
+
+def tiff_that_is_an_im() -> bytes:
+    """10 x 10 pixels for who reads it as TIFF, 100 x 100 for who reads it as IM."""
+    directory, pixels = 1024, 1224
+    lines = b"Image type: Greyscale image\r\nImage size (x*y): 100*100\r\n"
+    start = b"II*\0" + struct.pack("<I", directory) + b": x\r\n" + lines
+    tags = [(256, 10), (257, 10), (258, 8), (259, 1), (262, 1), (273, pixels), (277, 1), (278, 10)]
+    entries = [struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*tags, (279, 100)]]
+    listed = struct.pack("<H", len(entries)) + b"".join(entries) + bytes(4)
+    data = (start.ljust(511, b"\0") + b"\x1a").ljust(directory, b"\0") + listed
+    return data.ljust(pixels + 20_000, b"\0")
+
+
+@pytest.mark.filterwarnings("ignore:IM image format")
+def test_a_polyglot_is_decoded_as_what_it_was_checked_for():
+    data = tiff_that_is_an_im()
+    assert Image.open(io.BytesIO(data), formats=["IM"]).size == (100, 100)
+    assert open_picture("both", data=data).size == (10, 10)

@@ -172,3 +172,17 @@ def test_metadata_that_no_database_holds_is_refused(tmp_path, value):
         with pytest.raises(InputError, match="plain name"):
             index.add(["a"], make_sets(1), [{"n.x": 1}])
         assert index.count() == 0
+
+
+@pytest.mark.parametrize("form", ["a != 1", "a in (1)", "not (a > 1)"])
+@pytest.mark.parametrize("word", [" and ", " or "])
+def test_conditions_are_counted_where_there_is_a_limit(form, word):
+    parse(word.join([form] * 32), most=32)
+    with pytest.raises(OptionError, match="more than 32 conditions; use fewer"):
+        parse(word.join([form] * 33), most=32)
+
+
+def test_values_of_a_list_are_conditions():
+    parse(f"a in ({', '.join(map(str, range(32)))})", most=32)
+    with pytest.raises(OptionError, match="more than 32 conditions"):
+        parse(f"a not in ({', '.join(map(str, range(33)))})", most=32)

@@ -2,22 +2,29 @@
 
 import io
 import os
+import socket
+import threading
+import time
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
-from library.making import make_model, make_pictures
+from library.making import make_model, make_picture, make_pictures
 from PIL import Image
 from serve.running import running
 
-from diverset.errors import OptionError
+from diverset.errors import IndexFileError
+from diverset.library.catalog import INDEXED, SKIPPED, File
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
 from diverset.search.calibration import Calibration
+from diverset.search.query import Asked
 from diverset.serve.app import create_app
-from diverset.serve.guard import Limits, check_binding
+from diverset.serve.guard import Limits
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -75,6 +82,70 @@ def test_questions(client, photos):
     assert sum(part["share"] for part in why["elements"]) == pytest.approx(1)
 
 
+def ranked(answer) -> list[tuple[str, float]]:
+    assert answer.status_code == 200, answer.text
+    return [(one["id"], one["score"]) for some in answer.json()["groups"] for one in some]
+
+
+WISHES = [
+    {"also": ["snow", "a cat"]},
+    {"without": ["snow"]},
+    {"coverage": True},
+    {"weights": [1, 9]},
+    {"filter": "name != '3.png' and not name in ('4.png')"},
+    {"k": 2},
+]
+
+
+@pytest.mark.parametrize("wish", WISHES)
+def test_wishes_count_for_words_and_for_words_beside_a_picture(client, library, photos, wish):
+    """All ways to ask give what the searcher gives, which differs from what it gives without."""
+    fields = {("where" if name == "filter" else name): value for name, value in wish.items()}
+    searcher, one = client.app.state.diverset.searcher, photos / "2.png"
+    stored, sent = searcher.of_picture(one), searcher.of_picture("sent", one.read_bytes())
+    both, asked = {"words": "a dog runs", "balance": 0.8}, Asked("a dog runs", k=40, balance=0.8)
+    for picture, ask in (
+        (None, lambda **more: client.post("/search", json={"words": "a dog runs", **more})),
+        (stored, lambda **more: client.post("/search", json={**both, "like": str(one), **more})),
+        (sent, lambda **more: upload(client, one.read_bytes(), **{**both, **more})),
+    ):
+        expected = searcher.search(replace(asked, **fields), picture).matches
+        found = ranked(ask(**wish))
+        assert found == [(match.id, pytest.approx(match.score, abs=1e-4)) for match in expected]
+        assert found != ranked(ask())
+
+
+def test_balance_counts_beside_a_picture(client, photos):
+    data = (photos / "2.png").read_bytes()
+    near, far = (upload(client, data, words="snow", balance=share) for share in (0.0, 1.0))
+    assert ranked(near) != ranked(far)
+    assert ranked(near)[0][0] == str(photos / "2.png")
+    assert ranked(upload(client, data)) != ranked(far)
+
+
+@pytest.mark.parametrize("element", [{}, {"element": 2}])
+def test_more_like_this_can_be_narrowed(client, photos, element):
+    near = {"id": str(photos / "2.png"), **element}
+    plain = ranked(client.get("/similar", params=near))
+    for wish in ({"also": ["snow", "a cat"]}, {"without": ["snow"]}, {"filter": "name > '3'"}):
+        assert ranked(client.get("/similar", params={**near, **wish})) != plain
+    parts = client.get("/similar", params={**near, "groups": True, "k": 7}).json()["groups"]
+    assert sum(map(len, parts)) == 7
+    assert client.get("/similar", params={**near, "element": 4}).status_code == 422
+    assert client.get("/similar", params={**near, "elemnt": 1}).status_code == 422
+
+
+def test_filters_have_few_conditions(client, photos):
+    long = " and ".join(["name > ''"] * 33)
+    answers = [
+        client.post("/search", json={"words": "a", "filter": long}),
+        client.get("/similar", params={"id": str(photos / "2.png"), "filter": long}),
+        upload(client, png(), filter=long),
+    ]
+    for answer in answers:
+        assert answer.status_code == 422 and "32 conditions" in answer.json()["detail"]
+
+
 def test_items_and_pictures(client, photos):
     listed = client.get("/items", params={"limit": 3, "offset": 1}).json()
     assert listed["total"] == 8 and len(listed["ids"]) == 3
@@ -89,6 +160,58 @@ def test_items_and_pictures(client, photos):
     assert client.get("/items/map", params={"id": one, "element": 9}).status_code == 422
 
 
+def test_a_changed_picture_is_shown_anew(tmp_path):
+    one = make_pictures(tmp_path / "photos", 1) / "0.png"
+    with Library.prepare(tmp_path / "library", make_model(tmp_path / "model")) as library:
+        index_folders(library, [one.parent])
+        client = TestClient(create_app(library), base_url=HERE)
+        for route, more in (("/items/picture", {"side": 256}), ("/items/map", {"element": 1})):
+            asked = {"id": str(one), **more}
+            before = client.get(route, params=asked)
+            assert "no-cache" in before.headers["cache-control"]
+            mark = {"If-None-Match": before.headers["etag"]}
+            same = client.get(route, params=asked, headers=mark)
+            assert same.status_code == 304 and same.content == b""
+            make_picture(one, seed=len(route) + 50)
+            index_folders(library, [one.parent])
+            after = client.get(route, params=asked, headers=mark)
+            assert after.status_code == 200 and after.content != before.content
+            assert after.headers["etag"] != before.headers["etag"]
+        side = client.get("/items/picture", params={"id": str(one), "side": 512})
+        assert side.headers["etag"] != after.headers["etag"]
+        assert client.get("/items/picture", params={"id": str(one), "side": 9}).status_code == 422
+
+
+def test_large_uploads_are_decoded_while_the_network_is_busy(library):
+    state = create_app(library).state.diverset
+    state.load()
+    decoded = threading.Event()
+    opened = library.encoder.open
+
+    def noted(*given):
+        found = opened(*given)
+        decoded.set()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch, state._model:
+        patch.setattr(library.encoder, "open", noted)
+        asked = threading.Thread(target=state.uploaded, args=(png(),))
+        asked.start()
+        assert decoded.wait(30)
+    asked.join(30)
+
+
+def test_pictures_are_unpacked_two_at_a_time(library, photos):
+    state = create_app(library).state.diverset
+    with state._decoding, state._decoding:
+        asked = threading.Thread(target=state.thumbnail, args=(state.known(f"{photos}/1.png"), 256))
+        asked.start()
+        asked.join(0.2)
+        assert asked.is_alive()
+    asked.join(30)
+    assert not asked.is_alive()
+
+
 def test_watching(client):
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"ready": True}
@@ -99,6 +222,71 @@ def test_watching(client):
     assert client.get("/openapi.json").json()["paths"]["/search"]
 
 
+@pytest.mark.parametrize("path", ["/", "/docs", "/static/page.js", "/static/docs.js"])
+def test_pages_name_no_other_server(client, path):
+    assert "://" not in client.get(path).text
+    assert client.get("/redoc").status_code == 404
+
+
+def counted(client, path: str, status: int) -> float:
+    wanted = {"path": path, "status": str(status)}
+    registry = client.app.state.diverset.registry
+    return registry.get_sample_value("diverset_requests_total", wanted) or 0.0
+
+
+def test_refusals_and_failures_are_counted_too(library, monkeypatch, caplog):
+    asked = TestClient(create_app(library, token="a-token-of-32-characters-or-so"), base_url=HERE)
+    assert asked.get("/status").status_code == 401
+    assert counted(asked, "other", 401) == 1
+    asked = TestClient(create_app(library, limits=LIMITS), base_url=HERE)
+    assert asked.get("/status", headers={"Host": "evil.example"}).status_code == 403
+    assert asked.post("/search", content=bytes(2**21)).status_code == 413
+    monkeypatch.setattr(asked.app.state.diverset, "status", lambda: 1 / 0)
+    broken = asked.get("/status")
+    assert broken.status_code == 500 and "log" in broken.json()["detail"]
+    assert "division by zero" in caplog.text and "division" not in broken.text
+    for n in range(5):
+        assert asked.get(f"/made-up/{n}").status_code == 404
+    found = [("other", 403), ("other", 413), ("/status", 500), ("other", 404)]
+    assert [counted(asked, *one) for one in found] == [1, 1, 1, 5]
+    paths = {
+        one.labels["path"]
+        for metric in asked.app.state.diverset.registry.collect()
+        for one in metric.samples
+        if "path" in one.labels
+    }
+    assert paths == {"other", "/status"}
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/static/page.js", "/none", "/items/picture"])
+def test_browsers_are_told_to_fetch_nothing_elsewhere(client, path):
+    headers = client.get(path).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_watchers_do_not_wait_behind_questions(library):
+    app = create_app(library)
+    with running(app) as address:
+        state = app.state.diverset
+        with state._model:  # every question waits for it, and more come than there are threads
+            body = {"words": "a dog"}
+            some = [
+                threading.Thread(target=httpx.post, args=(f"{address}/search",), kwargs=one)
+                for one in [{"json": body, "timeout": 60}] * 60
+            ]
+            for one in some:
+                one.start()
+            time.sleep(1)
+            assert httpx.get(f"{address}/health", timeout=5).status_code == 200
+            assert httpx.get(f"{address}/ready", timeout=5).status_code == 200
+        for one in some:
+            one.join()
+
+
 def test_paths_stay_inside(client, photos, tmp_path):
     secret = tmp_path / "secret.png"
     secret.write_bytes(png())
@@ -106,9 +294,80 @@ def test_paths_stay_inside(client, photos, tmp_path):
     inside = f"{photos}/../{photos.name}/1.png"
     for path in ("/etc/passwd", str(secret), inside, str(photos / "notes.txt"), "1.png", "\0", ""):
         for route in ("/items/picture", "/similar"):
-            assert client.get(route, params={"id": path}).status_code in (404, 422), path
-    assert client.get("/static/../app.py").status_code == 404
-    assert client.get("/static/%2e%2e/app.py").status_code == 404
+            assert client.get(route, params={"id": path}).status_code == 404, path
+
+
+def test_what_is_known_but_under_no_indexed_folder_is_not_shown(client, library, tmp_path):
+    """The catalog alone is not believed: a row of it could name any file."""
+    outside = tmp_path / "secret.png"
+    outside.write_bytes(png())
+    library.catalog.put([File(str(outside), 1, 1, "0" * 32, INDEXED)])
+    skipped = tmp_path / "skipped.png"
+    library.catalog.put([File(str(skipped), 1, 1, "0" * 32, SKIPPED)])
+    try:
+        for path in (outside, skipped):
+            for route in ("/items/picture", "/similar"):
+                assert client.get(route, params={"id": str(path)}).status_code == 404
+    finally:
+        library.catalog.forget([str(outside), str(skipped)])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/..\\app.py",
+     "/static//../../app.py", "/../app.py", "/static/../../../../../../../../etc/passwd"],
+)  # fmt: skip
+def test_assets_stay_inside(client, path):
+    """Over a bare socket: clients for people tidy such paths up before they send them."""
+    with running(client.app) as address:
+        place = ("127.0.0.1", int(address.rpartition(":")[2]))
+        with socket.create_connection(place, timeout=30) as wire:
+            wire.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert wire.recv(1000).startswith(b"HTTP/1.1 404 ")
+
+
+def test_a_server_that_is_not_ready_or_whose_index_is_damaged_says_503(library, monkeypatch):
+    client = TestClient(create_app(library), base_url=HERE)  # whose model nobody loads
+    assert client.get("/ready").status_code == 503
+    assert client.get("/ready").json() == {"ready": False}
+
+    def damaged(*_):
+        raise IndexFileError("the index is damaged; build it again")
+
+    monkeypatch.setattr(client.app.state.diverset.searcher, "search", damaged)
+    answer = client.post("/search", json={"words": "a dog"})
+    assert answer.status_code == 503 and "damaged" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("way", ["rebuilt", "removed", "replaced"])
+def test_a_library_that_is_another_now_is_not_answered_from(tmp_path, monkeypatch, way):
+    monkeypatch.setattr("diverset.serve.state.LOOK", 0)
+    photos, place = make_pictures(tmp_path / "photos", 2), tmp_path / "library"
+    model, other = make_model(tmp_path / "model"), make_model(tmp_path / "other", seed=5)
+    with Library.prepare(place, model) as library:
+        index_folders(library, [photos])
+        client = TestClient(create_app(library), base_url=HERE)
+        client.app.state.diverset.load()
+        asked = {"id": str(photos / "1.png")}
+        assert client.get("/items/picture", params=asked).status_code == 200
+        make_picture(photos / "new.png", 9)
+        index_folders(library, [photos])  # more of the same is no other library
+        assert client.get("/status").json()["pictures"] == 3
+        if way != "rebuilt":
+            place.rename(tmp_path / "trash")
+        if way != "removed":
+            with Library.prepare(place, model if way == "replaced" else other, rebuild=True):
+                pass
+        for answer in (
+            client.get("/items/picture", params=asked),
+            client.get("/similar", params=asked),
+            client.post("/search", json={"words": "a dog"}),
+            client.get("/status"),
+        ):
+            assert answer.status_code == 503
+            assert "restart diverset serve" in answer.json()["detail"]
+        assert client.get("/ready").status_code == 503
+        assert client.get("/health").status_code == 200
 
 
 def bomb(side: int) -> bytes:
@@ -204,22 +463,49 @@ def test_hostile_uploads_are_refused_logged_and_survived(client, caplog):
     assert upload(client, png()).status_code == 200
 
 
-def test_who_may_ask(library):
-    app = create_app(library, token="a-token-of-32-characters-or-so")
-    bare = TestClient(app, base_url="http://photos.example")
-    assert bare.get("/status").status_code == 401
-    assert bare.get("/health").status_code == 200
-    right = {"Authorization": "Bearer a-token-of-32-characters-or-so"}
-    assert bare.get("/status", headers=right).status_code == 200
-    assert bare.get("/status", headers={"Authorization": b"Bearer \xe9"}).status_code == 401
-    assert bare.get("/?token=a-token-of-32-characters-or-so").status_code == 200  # and a cookie
-    assert bare.get("/status").status_code == 200
-    elsewhere = TestClient(create_app(library), base_url="http://evil.example")
-    assert elsewhere.get("/status").status_code == 403
-    check_binding("127.0.0.1", "")
-    for host, token in (("0.0.0.0", ""), ("192.168.1.2", "short")):
-        with pytest.raises(OptionError, match="token"):
-            check_binding(host, token)
+UNFIT = [
+    '{"words": "a", "weights": [NaN, 1]}',
+    '{"words": "a", "weights": [Infinity, 1]}',
+    '{"words": "a", "weights": [-Infinity, 1]}',
+    '{"words": "a", "balance": NaN}',
+    '{"words": "a", "balance": 1e400}',
+    '{"words": "a", "k": 1e400}',
+    '{"words": "a", "k": NaN}',
+    '{"words": NaN}',
+    '{"words": "\\ud800"}',
+    '{"words": "a", "also": ["\\udfff"]}',
+    '{"words": "a", "without": ["\\udfff"]}',
+    '{"words": "a", "like": "\\ud800"}',
+    '{"words": "a", "filter": "name = \'\\ud800\'"}',
+    '{"words": "a", "\\ud800": 1}',
+    '{"words": "a", "private words of mine": "secret"}',
+]
+
+
+@pytest.mark.parametrize("body", UNFIT)
+def test_what_json_cannot_hold_is_refused_and_not_repeated(client, body):
+    answer = client.post("/search", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    [mistake] = answer.json()["detail"]
+    assert set(mistake) == {"where", "message"} and mistake["where"].startswith("body")
+    assert "secret" not in answer.text
+
+
+def test_many_mistakes_are_named_in_part(client):
+    answer = client.post("/search", json={f"{n:05}{'x' * 500}": n for n in range(50)})
+    assert len(answer.json()["detail"]) == 8 and len(answer.content) < 2000
+
+
+def test_what_is_asked_for_and_not_there(client, photos):
+    words, part = {"words": "a dog"}, {"element": 1}
+    for route, more in {"picture": {}, "map": part}.items():
+        asked = {"id": str(photos / "none.png"), **more}
+        assert client.get(f"/items/{route}", params=asked).status_code == 404
+    for route, more in {"/similar": part, "/explain": words}.items():
+        answer = client.get(route, params={"id": str(photos / "none.png"), **more})
+        assert answer.status_code == 404 and "no such picture" in answer.json()["detail"]
+    answer = client.post("/search", json={"like": "gone.png"})
+    assert answer.status_code == 404
 
 
 @pytest.mark.slow

@@ -1,15 +1,19 @@
 """The page in a real Chromium: the whole way, on a desk and on a phone."""
 
+import io
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 from library.making import make_model, make_picture, make_pictures
+from PIL import Image
 from serve.running import running
 
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
 from diverset.search.calibration import Calibration
+from diverset.search.query import Asked
 from diverset.serve.app import create_app
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -55,6 +59,10 @@ def page(browser, address, request):
     opened = context.new_page()
     wrong: list[str] = []
     opened.on("pageerror", lambda error: wrong.append(str(error)))
+    opened.on(
+        "console",
+        lambda one: wrong.append(one.text) if "Content Security Policy" in one.text else None,
+    )
     opened.goto(address)
     yield opened
     context.close()
@@ -153,6 +161,44 @@ def test_a_picture_is_dropped_or_pasted(page, event):
     cards(page, 6)  # what was found before stays
 
 
+def test_a_kind_that_browsers_do_not_know_is_for_the_server_to_tell(page):
+    page.evaluate(HANDED, ["drop", "IMG_1.HEIC", ""])
+    playwright.expect(page.locator("#like")).to_contain_text("like IMG_1.HEIC")
+    cards(page, 6)
+
+
+def test_wishes_are_sent_with_pictures(page, app, tmp_path, monkeypatch):
+    asked, search = [], app.state.diverset.search
+
+    def noted(question, *more):
+        asked.append(question)
+        return search(question, *more)
+
+    monkeypatch.setattr(app.state.diverset, "search", noted)
+    page.locator("summary").click()
+    page.locator("#also").fill("snow, a cat")
+    page.locator("#without").fill("a red boat")
+    page.locator("#filter").fill("width > 1")
+    page.locator("#coverage").check()
+    page.locator("#words").fill("a dog")
+    page.locator("#file").set_input_files(str(make_picture(tmp_path / "mine.png", 3)))
+    cards(page, 6)
+    near = Asked("", ["snow", "a cat"], ["a red boat"], "width > 1", 40)
+    beside = replace(near, words="a dog", coverage=True, weights=[])
+    assert asked[-1] == beside
+    page.locator(".card").first.click()
+    page.locator("#whole").click()
+    playwright.expect(page.locator("#like")).not_to_contain_text("mine.png")
+    playwright.expect(page.locator("#coverage")).to_be_disabled()
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
+    assert asked[-1] == near
+    page.locator("#words").fill("a dog")
+    page.locator("#words").press("Enter")
+    playwright.expect(page.locator("#coverage")).to_be_enabled()
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
+    assert asked[-1] == beside
+
+
 def test_keys(page):
     page.locator("#words").fill("a dog")
     page.keyboard.press("Enter")
@@ -180,28 +226,36 @@ def test_light_and_dark_can_be_read(page):
     cards(page, 6)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        dark = page.evaluate(BRIGHTNESS, ["body", "color"]) > 128
-        assert dark == (scheme == "dark")
-        for place, least in (("#note", 4.5), ("summary", 4.5), ("#ask button", 4.5)):
-            ink = page.evaluate(BRIGHTNESS, [place, "color"])
-            ground = page.evaluate(BRIGHTNESS, [place, "backgroundColor"])
-            assert contrast(ink, ground) >= least, (scheme, place, ink, ground)
+        for place in ("#note", "summary", "#ask > button", "#ask .button", "#words", "#status"):
+            ink, ground = seen(page.locator(place))
+            assert (luminance(ground) < 0.2) == (scheme == "dark"), (scheme, place, ground)
+            assert contrast(ink, ground) >= 4.5, (scheme, place, ink, ground)
+    page.locator("summary").click()
+    page.locator("#filter").fill("width >")
+    page.locator("#words").press("Enter")
+    playwright.expect(page.locator("#note.error")).to_be_visible()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert contrast(*seen(page.locator("#note"))) >= 4.5
 
 
-BRIGHTNESS = """([place, property]) => {
-  const context = new OffscreenCanvas(1, 1).getContext('2d');
-  context.fillStyle = matchMedia('(prefers-color-scheme: dark)').matches ? '#121212' : '#fff';
-  context.fillRect(0, 0, 1, 1);
-  context.fillStyle = getComputedStyle(document.querySelector(place))[property];
-  context.fillRect(0, 0, 1, 1);
-  const [red, green, blue] = context.getImageData(0, 0, 1, 1).data;
-  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-}"""
+def seen(place) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The colours on the screen: the commonest, and the one that stands out most from it."""
+    with Image.open(io.BytesIO(place.screenshot())) as picture:
+        found = picture.convert("RGB").getcolors(1_000_000)
+    ground = max(found)[1]
+    return max((colour for _, colour in found), key=lambda one: contrast(one, ground)), ground
 
 
-def contrast(one: float, other: float) -> float:
-    """Of two greys, by the formula of WCAG."""
-    light, dark = (((value / 255 + 0.055) / 1.055) ** 2.4 for value in sorted((one, other))[::-1])
+def luminance(colour: tuple[int, ...]) -> float:
+    """Relative, by WCAG."""
+    shares = (one / 255 for one in colour)
+    linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -218,6 +272,18 @@ def test_indexing_is_seen_while_it_runs(page, app):
     catalog.note("job", {**job, "done": 12, "ended": True})
     playwright.expect(page.locator("#status")).to_contain_text("6 pictures")
     playwright.expect(bar).to_have_count(0)
+
+
+def test_the_routes_can_be_read(page):
+    page.goto(page.url + "docs")
+    heads = page.locator("h2")
+    playwright.expect(heads.filter(has_text="POST /search")).to_have_count(1)
+    said = page.locator("section", has=heads.filter(has_text="POST /similar"))
+    playwright.expect(said).to_contain_text("picture file")
+    playwright.expect(said).to_contain_text("k integer: 40 by default, from 1, to 200")
+    asked = page.locator("section", has=heads.filter(has_text="GET /similar"))
+    playwright.expect(asked).to_contain_text("id string: 1000 characters at most")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_server_that_is_gone(page):

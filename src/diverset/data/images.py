@@ -18,14 +18,17 @@ from diverset.errors import DataError, import_extra
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # MPO, of phones, is read as JPEG
+
 
 def open_picture(path: str | Path, at_least: int | None = None, data: bytes | None = None) -> Image:
     """Read a picture: first frame, upright, RGB, transparency over white.
 
     Args:
-        path: a file of any format that Pillow reads.
+        path: a file of one of the `formats`.
         at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
-            both sides stay this long; several times faster for photographs of many megapixels.
+            both sides stay this long, and average deep levels likewise; several times faster
+            for photographs of many megapixels.
         data: the file's content, where it is already read; the path then only names it.
 
     Raises:
@@ -34,12 +37,12 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
     """
     pillow = import_extra("PIL.Image", "data")
     try:
-        with pillow.open(path if data is None else io.BytesIO(data)) as stored:
+        with pillow.open(path if data is None else io.BytesIO(data), formats=formats()) as stored:
             _refuse_bomb(path, stored, pillow.MAX_IMAGE_PIXELS)
             if at_least is not None:
                 stored.draft(None, (at_least, at_least))
             stored.load()
-            return _as_rgb(_upright(stored))
+            return _as_rgb(_upright(stored), at_least)
     except DataError:
         raise
     except FileNotFoundError as error:
@@ -48,12 +51,27 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
         raise DataError(_bomb(path, str(error))) from error
     except pillow.UnidentifiedImageError as error:
         raise DataError(
-            f"{path} is not a picture that Pillow knows; convert it to JPEG or PNG"
+            f"{path} is not a picture of a format that is read ({', '.join(formats())}); "
+            "convert it to JPEG or PNG"
         ) from error
     except Exception as error:  # decoders of damaged files raise nearly everything there is
         raise DataError(
             f"cannot decode the picture {path} ({error}); it is damaged or cut off, get it again"
         ) from error
+
+
+def formats() -> tuple[str, ...]:
+    """What pictures may be. Pillow has more decoders, some of which start other programs."""
+    return (*FORMATS, "HEIF") if allow_heic() else FORMATS
+
+
+def allow_heic() -> bool:
+    """Teach Pillow HEIC, if the extra `heic` is installed; costs microseconds when it knows."""
+    try:
+        import_extra("pillow_heif", "heic").register_heif_opener()
+    except ImportError:
+        return False
+    return True
 
 
 def _refuse_bomb(path: str | Path, picture: Image, limit: int | None) -> None:
@@ -78,28 +96,34 @@ def _upright(picture: Image) -> Image:
     return turned
 
 
-def _as_rgb(picture: Image) -> Image:
+def _as_rgb(picture: Image, at_least: int | None) -> Image:
     if picture.mode == "RGB":
         return picture
     if picture.mode.startswith("I") or picture.mode == "F":
-        return _from_deep(picture)
+        return _from_deep(picture, at_least)
     if picture.has_transparency_data:
         pillow = import_extra("PIL.Image", "data")
         layer = picture.convert("RGBA")
-        ground: Image = pillow.new("RGBA", layer.size, "white")
-        ground.alpha_composite(layer)
-        return ground.convert("RGB")
+        ground: Image = pillow.new("RGB", layer.size, "white")
+        ground.paste(layer, mask=layer)
+        return ground
     return picture.convert("RGB")
 
 
-def _from_deep(picture: Image) -> Image:
+def _from_deep(picture: Image, at_least: int | None) -> Image:
     """Grey levels of more than 8 bits; Pillow's own conversion would clip them to white."""
-    levels = np.asarray(picture).astype(np.float64)
+    pillow = import_extra("PIL.Image", "data")
+    step = min(picture.size) // (at_least or max(picture.size))
+    if step > 1:  # before the levels are unpacked, which takes several times their memory
+        size = (picture.width // step, picture.height // step)
+        picture = picture.resize(size, pillow.Resampling.BOX)
+    levels = np.array(picture, dtype=np.float32)
     highest = float(np.nanmax(levels, initial=0.0))
     if picture.mode.startswith("I;16") or highest > 255:
-        levels = levels * (255 / 65535)
+        levels *= 255 / 65535
     elif picture.mode == "F" and highest <= 1:
-        levels = levels * 255
-    grey = np.nan_to_num(levels).clip(0, 255).round().astype(np.uint8)
-    found: Image = import_extra("PIL.Image", "data").fromarray(grey).convert("RGB")
+        levels *= 255
+    np.nan_to_num(levels, copy=False)
+    grey = levels.clip(0, 255, out=levels).round(out=levels).astype(np.uint8)
+    found: Image = pillow.fromarray(grey).convert("RGB")
     return found

@@ -58,8 +58,13 @@ class Not:
 Where = Compare | And | Or | Not
 
 
-def parse(text: str) -> Where:
+def parse(text: str, most: int = LONGEST) -> Where:
     """Read a filter.
+
+    Args:
+        text: of the filter.
+        most: comparisons in it, for filters of strangers: each takes a look at every item. A value
+            in the parentheses of `in` is one.
 
     >>> parse("year >= 2020 and not place in ('Rome', 'Oslo')")  # doctest: +NORMALIZE_WHITESPACE
     And(parts=(Compare(field='year', sign='>=', value=2020),
@@ -70,7 +75,7 @@ def parse(text: str) -> Where:
         raise OptionError(f"the filter is {len(text)} characters long; {LONGEST} are allowed")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise OptionError(f"the filter {text[:40]!r} holds half a surrogate pair; remove it")
-    return _Reader(text).whole()
+    return _Reader(text, most).whole()
 
 
 def matches(where: Where, metadata: Mapping[str, object]) -> bool:
@@ -150,8 +155,8 @@ def _compares(found: object, sign: str, value: Value) -> bool:
 class _Reader:
     """Recursive descent over the tokens of one filter."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, most: int) -> None:
+        self.text, self.most = text, most
         self.tokens: list[tuple[str, str, int]] = []
         place = 0
         while text[place:].strip():
@@ -163,6 +168,7 @@ class _Reader:
             place = found.end()
         self.next = 0
         self.depth = 0
+        self.compared = 0
 
     def fail(self, place: int) -> NoReturn:
         near = self.text[place : place + 20] or "its end"
@@ -243,16 +249,23 @@ class _Reader:
         sign = "=" if sign == "==" else sign
         if sign not in COMPARISONS:
             self.fail(place)
-        value = self.value()
-        return Not(Compare(field, "=", value)) if sign == "!=" else Compare(field, sign, value)
+        if sign == "!=":
+            return Not(self.compare(field, "="))
+        return self.compare(field, sign)
 
     def choices(self, field: str) -> Where:
         self.expect("(")
-        found: list[Where] = [Compare(field, "=", self.value())]
+        found: list[Where] = [self.compare(field, "=")]
         while self.take(","):
-            found.append(Compare(field, "=", self.value()))
+            found.append(self.compare(field, "="))
         self.expect(")")
         return found[0] if len(found) == 1 else Or(tuple(found))
+
+    def compare(self, field: str, sign: str) -> Compare:
+        self.compared += 1
+        if self.compared > self.most:
+            raise OptionError(f"the filter has more than {self.most} conditions; use fewer")
+        return Compare(field, sign, self.value())
 
     def value(self) -> Value:
         kind_, text, place = self.token()

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import Tensor
 
-from diverset.data.images import open_picture
+from diverset.data.images import allow_heic, formats, open_picture
 from diverset.data.preprocess import Preprocess
 from diverset.errors import DataError, MissingExtraError, import_extra
 from diverset.index.checks import LONGEST_ID
@@ -85,7 +85,8 @@ def place_of(found: Found) -> dict[str, Any]:
 
 def about(data: bytes) -> dict[str, Any]:
     """What the picture tells of itself: its size when upright, and when it was taken."""
-    with import_extra("PIL.Image", "data").open(io.BytesIO(data)) as picture:
+    pillow = import_extra("PIL.Image", "data")
+    with pillow.open(io.BytesIO(data), formats=formats()) as picture:
         width, height = picture.size
         try:
             tags = picture.getexif()
@@ -111,15 +112,6 @@ def iso_date(stamp: object) -> str:
     except ValueError:
         return ""
     return taken.strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def allow_heic() -> bool:
-    """Teach Pillow HEIC, if the extra `heic` is installed."""
-    try:
-        import_extra("pillow_heif", "heic").register_heif_opener()
-    except ImportError:
-        return False
-    return True
 
 
 def _check(found: Found) -> None:

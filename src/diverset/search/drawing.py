@@ -15,48 +15,60 @@ from torch import Tensor
 
 from diverset.data.images import open_picture
 from diverset.index.explain import explain
+from diverset.library.encoding import PictureEncoder
 from diverset.overlays import COLOURS, overlay, shown, slot_maps
-from diverset.search.searcher import Searcher
+from diverset.search.searcher import Elements, Searcher
 
 SIDE, FOOT, GAP = 280, 44, 8
 
 
 @dataclass(frozen=True)
-class Explained:
+class Reasons:
     """Why a picture matches words.
 
     Attributes:
-        picture: the drawing.
         score: the similarity of both sets.
         shares: of each element of the picture in the match; they sum to one.
         best: its largest cosine with an element of the words.
     """
 
-    picture: Image.Image
     score: float
     shares: Float[np.ndarray, " slots"]
     best: Float[np.ndarray, " slots"]
 
 
-def picture_maps(searcher: Searcher, path: str | Path) -> Float[Tensor, "slots rows columns"]:
+@dataclass(frozen=True)
+class Explained(Reasons):
+    """The same with a drawing."""
+
+    picture: Image.Image
+
+
+def picture_maps(encoder: PictureEncoder, pixels: Tensor) -> Float[Tensor, "slots rows columns"]:
     """What each element of a picture looked at."""
-    encoder = searcher.library.encoder
-    maps: Tensor = slot_maps(encoder.model, encoder.inputs([encoder.open(path)]))[0]
+    maps: Tensor = slot_maps(encoder.model, encoder.inputs([pixels]))[0]
     return maps
+
+
+def reasons(words: Elements, picture: Elements, alpha: float) -> Reasons:
+    """Why the set of a picture matches that of words."""
+    found = explain(words, picture[None], alpha)
+    shares, best = found.contributions[0].sum(axis=0), found.cosines[0].max(axis=0)
+    return Reasons(float(found.scores[0]), shares, best)
 
 
 def draw_explanation(searcher: Searcher, words: str, path: str | Path) -> Explained:
     """The picture, and beside it one overlay for each element."""
     query, stored = searcher.of_words([words])[0], searcher.of_picture(path)
-    found = explain(query, stored[None], searcher.library.about["alpha"])
-    shares, best = found.contributions[0].sum(axis=0), found.cosines[0].max(axis=0)
-    picture = shown(searcher.library.encoder.preprocess, open_picture(path), SIDE)
+    why = reasons(query, stored, searcher.library.about["alpha"])
+    encoder = searcher.library.encoder
+    picture = shown(encoder.preprocess, open_picture(path), SIDE)
     tiles = [(picture, words, "black")]
-    for at, share in enumerate(picture_maps(searcher, path)):
+    for at, share in enumerate(picture_maps(encoder, encoder.open(path))):
         colour = COLOURS[at % len(COLOURS)]
-        text = f"element {at + 1}: {shares[at]:.0%} of the match"
+        text = f"element {at + 1}: {why.shares[at]:.0%} of the match"
         tiles.append((overlay(picture, share, colour), text, f"rgb{colour}"))
-    return Explained(_row(tiles), float(found.scores[0]), shares, best)
+    return Explained(why.score, why.shares, why.best, _row(tiles))
 
 
 def _row(tiles: list[tuple[Image.Image, str, str]]) -> Image.Image:

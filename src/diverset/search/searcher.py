@@ -138,9 +138,6 @@ class Searcher:
             if stored.ids:
                 found: Elements = stored.sets[0]
                 return found
-        from diverset.library.reading import allow_heic
-
-        allow_heic()
         encoder = self.library.encoder
         encoded: Elements = encoder.encode([encoder.open(path, data)])[0]
         return encoded

@@ -9,44 +9,47 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, Form, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, FastAPI, File, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 
 from diverset import __version__
-from diverset.errors import DataError, DiversetError, IndexFileError
-from diverset.index.explain import explain
+from diverset.errors import DataError
+from diverset.index.where import parse
 from diverset.library.library import Library
 from diverset.search.command import as_dict, grouped
+from diverset.search.drawing import reasons
 from diverset.search.query import Asked
-from diverset.search.searcher import Answer
+from diverset.search.searcher import Elements
 from diverset.serve.guard import Guard, Limits
+from diverset.serve.refusals import add_refusals
 from diverset.serve.schemas import (
-    MOST,
     Element,
+    ElementNumber,
     Explanation,
     Found,
+    Id,
     Item,
     Listed,
+    Narrowed,
+    Near,
     Question,
     Said,
     Status,
+    Upload,
 )
 from diverset.serve.state import State
 from diverset.serve.uploads import check_upload
+from diverset.serve.watch import Watch
 
 STATIC = Path(__file__).parent / "static"
-SIDES = (256, 512, 1600)
+SIDES = (256, 512, 1024)
 REFUSED: dict[int | str, dict[str, Any]] = {
     code: {"model": Said} for code in (400, 401, 403, 404, 413, 422, 503)
 }
-Id = Annotated[str, Query(max_length=1000)]
-Count = Annotated[int, Query(ge=1, le=MOST)]
-Filter = Annotated[str | None, Query(max_length=2000)]
-ElementNumber = Annotated[int, Query(ge=1, le=64)]
-ASSETS = {"Cache-Control": "private, max-age=3600"}
+ASKED = {"words", "also", "without", "k", "coverage", "weights", "balance"}
+CONDITIONS = 32  # of a filter; each takes a look at every picture
 
 
 def create_app(library: Library, token: str = "", limits: Limits | None = None) -> FastAPI:
@@ -69,16 +72,19 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
         version=__version__,
         lifespan=lifespan,
         responses=REFUSED,
-        docs_url="/docs",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
     )
     app.state.diverset = state
-    app.add_exception_handler(DiversetError, _refused)
-    app.add_middleware(BaseHTTPMiddleware, dispatch=_measured(state))
+    add_refusals(app)
     app.add_middleware(Guard, token=token, limits=limits)
+    app.add_middleware(Watch, registry=state.registry)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_watching(app, state)
-    _add_asking(app, state, limits)
-    _add_items(app, state)
+    library_routes = APIRouter(dependencies=[Depends(state.check)])
+    _add_asking(library_routes, state, limits)
+    _add_items(library_routes, state)
+    app.include_router(library_routes)
     return app
 
 
@@ -87,18 +93,23 @@ def _add_watching(app: FastAPI, state: State) -> None:
     def page() -> FileResponse:
         return FileResponse(STATIC / "index.html")
 
+    @app.get("/docs", include_in_schema=False)
+    def documentation() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
+
+    # Not in the pool of threads: who watches over processes must not wait behind questions.
     @app.get("/health")
-    def health() -> dict[str, str]:
+    async def health() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "ok"}
 
     @app.get("/ready")
-    def ready() -> JSONResponse:
-        """Whether questions are answered at once: the model is loaded."""
-        there = state.ready.is_set()
+    async def ready() -> JSONResponse:
+        """Whether questions are answered at once: the model is loaded, the library the same."""
+        there = state.ready.is_set() and not state.outdated
         return JSONResponse({"ready": there}, 200 if there else 503)
 
-    @app.get("/status")
+    @app.get("/status", dependencies=[Depends(state.check)])
     def status() -> Status:
         """What is in the library, and how far indexing is."""
         return state.status()
@@ -109,50 +120,27 @@ def _add_watching(app: FastAPI, state: State) -> None:
         return Response(generate_latest(state.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_asking(app: FastAPI, state: State, limits: Limits) -> None:
+def _add_asking(app: APIRouter, state: State, limits: Limits) -> None:
     @app.post("/search")
     def search(question: Question) -> Found:
         """Pictures for words, alone or beside an indexed picture."""
-        asked = Asked(
-            question.words,
-            question.also,
-            question.without,
-            question.filter,
-            question.k,
-            question.coverage,
-            question.weights,
-            question.balance,
-        )
         like = state.picture(question.like) if question.like else None
-        return _timed(state, question.groups, lambda: state.search(asked, like))
+        return _answered(state, question, like)
 
     @app.get("/similar")
-    def similar(
-        id: Id,
-        element: ElementNumber | None = None,
-        k: Count = 40,
-        filter: Filter = None,
-        groups: bool = False,
-    ) -> Found:
+    def similar(near: Annotated[Near, Query()]) -> Found:
         """Pictures like an indexed one, or with something in them like one element of it."""
-        picture = state.picture(id)
-        place = None if element is None else element - 1
-        return _timed(state, groups, lambda: state.searcher.similar(picture, k, filter, place))
+        picture = state.picture(near.id)
+        if near.element is None:
+            return _answered(state, near, picture)
+        return _answered(state, near, picture[[state.place(near.element)]], rule="part")
 
     @app.post("/similar")
-    def similar_to_upload(
-        picture: Annotated[UploadFile, File()],
-        words: Annotated[str, Form(max_length=2000)] = "",
-        k: Annotated[int, Form(ge=1, le=MOST)] = 40,
-        filter: Annotated[str | None, Form(max_length=2000)] = None,
-        groups: Annotated[bool, Form()] = False,
-    ) -> Found:
+    def similar_to_upload(upload: Annotated[Upload, File()]) -> Found:
         """Pictures like one that is sent, beside words or not; it is not kept."""
-        data = picture.file.read(limits.bytes + 1)
+        data = upload.picture.file.read(limits.bytes + 1)
         check_upload(data, limits)
-        elements = state.uploaded(data)
-        asked = Asked(words, where=filter or None, k=k)
-        return _timed(state, groups, lambda: state.search(asked, elements))
+        return _answered(state, upload, state.uploaded(data))
 
     @app.get("/explain")
     def explanation(
@@ -160,16 +148,16 @@ def _add_asking(app: FastAPI, state: State, limits: Limits) -> None:
     ) -> Explanation:
         """Which elements of a picture matched words, and how much."""
         picture = state.picture(id)
-        found = explain(state.words(words), picture[None], state.library.about["alpha"])
-        shares, best = found.contributions[0].sum(axis=0), found.cosines[0].max(axis=0)
+        why = reasons(state.words(words), picture, state.library.about["alpha"])
+        pairs = zip(why.shares.tolist(), why.best.tolist(), strict=True)
         elements = [
             Element(element=at + 1, share=share, cosine=cosine)
-            for at, (share, cosine) in enumerate(zip(shares.tolist(), best.tolist(), strict=True))
+            for at, (share, cosine) in enumerate(pairs)
         ]
-        return Explanation(score=float(found.scores[0]), elements=elements)
+        return Explanation(score=why.score, elements=elements)
 
 
-def _add_items(app: FastAPI, state: State) -> None:
+def _add_items(app: APIRouter, state: State) -> None:
     @app.get("/items")
     def items(
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
@@ -179,46 +167,42 @@ def _add_items(app: FastAPI, state: State) -> None:
         return Listed(total=state.status().pictures, ids=state.listed(offset, limit))
 
     @app.get("/items/picture", response_class=Response)
-    def picture(id: Id, side: int = 256) -> Response:
+    def picture(request: Request, id: Id, side: int = 256) -> Response:
         """A picture as a JPEG of one of a few sizes; the file itself never leaves."""
         if side not in SIDES:
             raise DataError(f"side is {side}; choose one of: {', '.join(map(str, SIDES))}")
-        data = state.thumbnail(state.known(id), side)
-        return Response(data, media_type="image/jpeg", headers=ASSETS)
+        file = state.known(id)
+        mark = f"{file.digest}-{side}"
+        return _fresh(request, mark, "image/jpeg", lambda: state.thumbnail(file, side))
 
     @app.get("/items/map", response_class=Response)
-    def layer(id: Id, element: ElementNumber) -> Response:
+    def layer(request: Request, id: Id, element: ElementNumber) -> Response:
         """What an element looked at, as a layer over the picture."""
-        data = state.map(state.known(id), element)
-        return Response(data, media_type="image/png", headers=ASSETS)
+        file = state.known(id)
+        mark = f"{file.digest}-{state.library.about['fingerprint']}-{element}"
+        return _fresh(request, mark, "image/png", lambda: state.map(file, element))
 
 
-def _timed(state: State, in_groups: bool, ask: Callable[[], Answer]) -> Found:
+def _fresh(request: Request, mark: str, kind: str, make: Callable[[], bytes]) -> Response:
+    """What a browser may keep as long as it asks each time whether the file is still the same."""
+    headers = {"Cache-Control": "private, no-cache", "ETag": f'"{mark}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    return Response(make(), media_type=kind, headers=headers)
+
+
+def _answered(
+    state: State, wish: Narrowed, picture: Elements | None, rule: str = "similarity"
+) -> Found:
+    if wish.filter:
+        parse(wish.filter, CONDITIONS)
+    fields = wish.model_dump(include=ASKED)
     started = time.perf_counter()
-    answer = ask()
-    some = grouped(state.searcher, answer.matches) if in_groups else [answer.matches]
+    answer = state.search(Asked(where=wish.filter or None, **fields), picture, rule)
+    some = grouped(state.searcher, answer.matches) if wish.groups else [answer.matches]
     return Found(
         matches_well=answer.matches_well,
         cutoff=answer.cutoff,
         milliseconds=1000 * (time.perf_counter() - started),
         groups=[[Item(**as_dict(one)) for one in each] for each in some if each],
     )
-
-
-def _measured(state: State) -> Callable[[Request, RequestResponseEndpoint], Any]:
-    async def dispatch(request: Request, call: RequestResponseEndpoint) -> Response:
-        started = time.perf_counter()
-        response = await call(request)
-        route = request.scope.get("route")
-        path = getattr(route, "path", "other")
-        state.seconds.labels(path).observe(time.perf_counter() - started)
-        state.requests.labels(path, response.status_code).inc()
-        return response
-
-    return dispatch
-
-
-def _refused(_: Request, error: Exception) -> JSONResponse:
-    missing = "no such picture" in str(error)
-    status = 503 if isinstance(error, IndexFileError) else 404 if missing else 422
-    return JSONResponse({"detail": str(error)}, status)

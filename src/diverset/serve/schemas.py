@@ -4,29 +4,55 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from fastapi import UploadFile
 from pydantic import BaseModel, ConfigDict, Field
 
 MOST = 200  # hits of one answer
+Id = Annotated[str, Field(max_length=1000)]
+ElementNumber = Annotated[int, Field(ge=1, le=64)]
 Words = Annotated[str, Field(max_length=2000)]
 Weight = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
-class Question(BaseModel):
-    """Words, and how they count."""
+class Narrowed(BaseModel):
+    """What can be said beside any question."""
 
     model_config = ConfigDict(extra="forbid")
 
-    words: Words = ""
     also: Annotated[list[Words], Field(max_length=8)] = []
     without: Annotated[list[Words], Field(max_length=8)] = []
     filter: Annotated[str, Field(max_length=2000)] | None = None
     k: Annotated[int, Field(ge=1, le=MOST)] = 40
+    groups: bool = False
+
+
+class Near(Narrowed):
+    """An indexed picture, or one element of it, counted from 1."""
+
+    id: Id
+    element: ElementNumber | None = None
+
+
+class Wished(Narrowed):
+    """Words, and how they count."""
+
+    words: Words = ""
     coverage: bool = False
     weights: Annotated[list[Weight], Field(max_length=64)] = []
-    balance: Annotated[float, Field(ge=0, le=1)] = 0.5
-    like: Annotated[str, Field(max_length=1000)] = ""
-    """Id of an indexed picture that the hits should be like, too."""
-    groups: bool = False
+    balance: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
+
+
+class Question(Wished):
+    """Words, alone or beside an indexed picture."""
+
+    like: Id = ""
+    """Id of the picture that the hits should be like, too."""
+
+
+class Upload(Wished):
+    """A picture that is sent, alone or beside words."""
+
+    picture: UploadFile
 
 
 class Item(BaseModel):
@@ -82,5 +108,14 @@ class Status(BaseModel):
     indexing: Job | None
 
 
+class Mistake(BaseModel):
+    """What does not fit in a question, and where."""
+
+    where: str
+    message: str
+
+
 class Said(BaseModel):
-    detail: Any
+    """Why there is no answer."""
+
+    detail: str | list[Mistake]

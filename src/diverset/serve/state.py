@@ -6,25 +6,29 @@ import io
 import itertools
 import os
 import threading
+import time
+from contextlib import nullcontext
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
+from torch import Tensor
 
-from diverset.errors import DataError
-from diverset.library.catalog import INDEXED, SKIPPED
+from diverset.errors import IndexFileError, NotFoundError, OptionError
+from diverset.library.catalog import FILE, INDEXED, SKIPPED, File
 from diverset.library.library import Library
 from diverset.overlays import COLOURS, mask_of
 from diverset.search.drawing import picture_maps
 from diverset.search.query import Asked
 from diverset.search.searcher import Answer, Elements, Searcher
 from diverset.search.thumbnails import thumbnail
+from diverset.serve.cache import Cache
 from diverset.serve.schemas import Job, Status
 
-BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
-KEPT = 2000  # thumbnails in memory, some 10 KB each
+KEPT = 64 * 2**20  # bytes of thumbnails and maps, some 10 KB each
+LOOK = 1.0  # seconds between two looks at whether the library is still the same
+DECODERS = 2  # pictures of many megapixels that are unpacked at a time, with 0.5 GB each
 
 
 class State:
@@ -33,27 +37,41 @@ class State:
     def __init__(self, library: Library) -> None:
         self.library, self.searcher = library, Searcher(library)
         self.ready = threading.Event()
+        self.outdated = False
+        self._first, self._looked = self._which(), time.monotonic()
         self._model = threading.Lock()  # networks run one at a time: they use all cores anyway
         self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "diverset_requests", "Answers", ["path", "status"], registry=self.registry
-        )
-        self.seconds = Histogram(
-            "diverset_seconds", "Time to answer", ["path"], buckets=BUCKETS, registry=self.registry
-        )
         pictures = Gauge("diverset_pictures", "Indexed pictures", registry=self.registry)
         pictures.set_function(lambda: float(library.catalog.count(INDEXED)))
         self.words = lru_cache(1000)(self._words)
-        self.thumbnail = lru_cache(KEPT)(self._thumbnail)
-        self.map = lru_cache(KEPT)(self._map)
+        self._decoding = threading.Semaphore(DECODERS)
+        self._kept = Cache(KEPT)
 
     def load(self) -> None:
         """Load the model and read the index once, so that the first question is not a slow one."""
-        self.searcher.of_words(["ready"])
+        with self._model:
+            self.library.encoder  # noqa: B018 - made by being asked for
+            self.searcher.of_words(["ready"])
         if self.library.pictures.count():
             some = self.library.pictures.sample(1)
             self.library.pictures.search(some, k=1)
         self.ready.set()
+
+    def check(self) -> None:
+        """Raise where the library is not the one that was opened; looks once a second."""
+        if time.monotonic() - self._looked > LOOK:
+            self.outdated |= self._which() != self._first
+            self._looked = time.monotonic()
+        if self.outdated:
+            raise IndexFileError("the library was rebuilt or removed; restart diverset serve")
+
+    def _which(self) -> tuple[object, ...]:
+        """What is another after `diverset index --rebuild`, or where the folder was replaced."""
+        try:
+            file = os.stat(self.library.folder / FILE)
+        except OSError:
+            return ()
+        return file.st_dev, file.st_ino, self.library.catalog.about.get("fingerprint")
 
     def status(self) -> Status:
         catalog = self.library.catalog
@@ -67,25 +85,33 @@ class State:
             indexing=Job(done=job["done"], total=job["total"], rate=job["rate"]) if job else None,
         )
 
-    def known(self, name: str) -> str:
-        """A path, if it is that of an indexed picture under an indexed folder; no other is read."""
+    def known(self, name: str) -> File:
+        """An indexed picture under an indexed folder; no other file is read."""
         roots = [str(root).rstrip(os.sep) + os.sep for root in self.library.catalog.roots]
         clean = "\0" not in name and os.path.normpath(name) == name
-        if not clean or not name.startswith(tuple(roots)) or not self.library.contains(name):
-            raise DataError("there is no such picture in the library")
-        return name
+        file = self.library.catalog.file(name) if clean else None
+        if file is None or file.status != INDEXED or not name.startswith(tuple(roots)):
+            raise NotFoundError("there is no such picture in the library; GET /items lists them")
+        return file
 
     def picture(self, name: str) -> Elements:
         """The stored set of a picture."""
-        stored = self.library.pictures.get([self.known(name)])
+        stored = self.library.pictures.get([self.known(name).path])
         if not stored.ids:
-            raise DataError("there is no such picture in the library")
+            raise NotFoundError("there is no such picture in the library; GET /items lists them")
         found: Elements = stored.sets[0]
         return found
 
-    def search(self, asked: Asked, picture: Elements | None) -> Answer:
+    def place(self, element: int) -> int:
+        """Where an element is in its set, which people count from 1."""
+        slots = self.library.about["image_slots"]
+        if not 1 <= element <= slots:
+            raise OptionError(f"element is {element}; a picture has 1 to {slots}")
+        return element - 1
+
+    def search(self, asked: Asked, picture: Elements | None, rule: str = "similarity") -> Answer:
         with self._model:
-            return self.searcher.search(asked, picture)
+            return self.searcher.search(asked, picture, rule)
 
     def listed(self, offset: int, limit: int) -> list[str]:
         """Some of the indexed pictures, by path."""
@@ -93,25 +119,43 @@ class State:
         return [one.path for one in itertools.islice(files, offset, offset + limit)]
 
     def uploaded(self, data: bytes) -> Elements:
+        pixels = self._pixels("the upload", data)
         with self._model:
-            return self.searcher.of_picture("the upload", data)
+            encoded: Elements = self.library.encoder.encode([pixels])[0]
+        return encoded
 
     def _words(self, words: str) -> Elements:
         with self._model:
             found: Elements = self.searcher.of_words([words])[0]
         return found
 
-    def _thumbnail(self, name: str, side: int) -> bytes:
-        return thumbnail(Path(name), side)
+    def _pixels(self, path: str, data: bytes | None = None) -> Tensor:
+        """Decoded before its turn at the network, so that nobody waits for a large picture."""
+        with nullcontext() if self.ready.is_set() else self._model:  # else loaded by two at once
+            encoder = self.library.encoder
+        with self._decoding:
+            return encoder.open(path, data)
 
-    def _map(self, name: str, element: int) -> bytes:
+    def thumbnail(self, file: File, side: int) -> bytes:
+        """A small JPEG of a known picture."""
+
+        def make() -> bytes:
+            with self._decoding:
+                return thumbnail(file.path, side)
+
+        return self._kept.get(("thumbnail", file.path, file.digest, side), make)
+
+    def map(self, file: File, element: int) -> bytes:
         """What an element looked at, as a coloured layer to be laid over the picture."""
-        slots = self.library.about["image_slots"]
-        if not 1 <= element <= slots:
-            raise DataError(f"element is {element}; a picture has 1 to {slots}")
+        place = self.place(element)
+        key = ("map", file.path, file.digest, place)
+        return self._kept.get(key, lambda: self._map(file.path, place))
+
+    def _map(self, path: str, place: int) -> bytes:
+        pixels = self._pixels(path)
         with self._model:
-            share = picture_maps(self.searcher, name)[element - 1]
-        colour = COLOURS[(element - 1) % len(COLOURS)]
+            share = picture_maps(self.library.encoder, pixels)[place]
+        colour = COLOURS[place % len(COLOURS)]
         mask = np.asarray(mask_of(share, (128, 128)), dtype=np.float32) * 0.75
         layer = Image.new("RGB", (128, 128), colour)
         layer.putalpha(Image.fromarray(mask.astype(np.uint8)))

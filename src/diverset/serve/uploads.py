@@ -7,26 +7,24 @@ import logging
 
 from PIL import Image
 
+from diverset.data.images import formats
 from diverset.errors import DataError
-from diverset.library.reading import allow_heic
 from diverset.serve.guard import Limits
 
 log = logging.getLogger("diverset.serve")
-FORMATS = ["JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF"]
 
 
 def check_upload(data: bytes, limits: Limits) -> None:
     """Raise unless this is the beginning of a picture of a size that is safe to decode."""
-    formats = [*FORMATS, "HEIF"] if allow_heic() else FORMATS
     try:
-        with Image.open(io.BytesIO(data), formats=formats) as picture:
+        with Image.open(io.BytesIO(data), formats=formats()) as picture:
             width, height = picture.size
     except Image.DecompressionBombError as error:
         log.warning("refused: %s", error)
         raise DataError("the picture has far too many pixels; make it smaller") from error
     except Exception as error:  # headers of hostile files raise nearly everything there is
         log.warning("refused: an upload of %d bytes is no picture (%s)", len(data), error)
-        raise DataError("the upload is not a picture; send JPEG, PNG, WebP, GIF or TIFF") from error
+        raise DataError(f"the upload is not a picture; send {', '.join(formats())}") from error
     if width * height > limits.pixels:
         log.warning("refused: an upload of %d x %d pixels", width, height)
         raise DataError(

@@ -12,35 +12,33 @@ async function fetched(url, options) {
   const content = await answer.json().catch(() => ({}));
   if (answer.ok) return content;
   const detail = content.detail;
-  throw new Error(typeof detail === "string" ? detail : detail?.[0]?.msg ?? `status ${answer.status}`);
+  throw new Error(typeof detail === "string" ? detail : detail?.[0]?.message ?? `status ${answer.status}`);
 }
 
 function question() {
-  const words = at("words").value.trim();
-  const filter = at("filter").value.trim();
-  const groups = at("groups").checked;
-  if (picture) {
-    const form = new FormData();
-    form.set("picture", picture);
-    form.set("words", words);
-    if (filter) form.set("filter", filter);
-    form.set("groups", groups);
-    return fetched("/similar", { method: "POST", body: form });
-  }
-  if (like) {
-    const asked = new URLSearchParams({ id: like.id, groups });
-    if (like.element) asked.set("element", like.element);
-    if (filter) asked.set("filter", filter);
-    return fetched(`/similar?${asked}`);
-  }
   const split = (id) => at(id).value.split(",").map((one) => one.trim()).filter(Boolean);
-  const body = {
-    words, also: split("also"), without: split("without"), filter: filter || null,
-    groups, coverage: at("coverage").checked,
+  const narrowed = {
+    also: split("also"), without: split("without"), filter: at("filter").value.trim(),
+    groups: at("groups").checked,
   };
+  if (like) return fetched(`/similar?${filled(new URLSearchParams(), { ...like, ...narrowed })}`);
+  const wished = {
+    ...narrowed, words: at("words").value.trim(), coverage: at("coverage").checked,
+  };
+  if (picture) {
+    const body = filled(new FormData(), { ...wished, picture });
+    return fetched("/similar", { method: "POST", body });
+  }
   return fetched("/search", {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wished),
   });
+}
+
+// Fields as forms and addresses have them: one for each value of a list, none for what is empty.
+function filled(form, fields) {
+  for (const [name, value] of Object.entries(fields))
+    for (const one of [value].flat()) if (one) form.append(name, one);
+  return form;
 }
 
 async function ask() {
@@ -112,7 +110,7 @@ function card(item) {
 }
 
 function view(item) {
-  at("large").src = source(item.id, 512);
+  at("large").src = source(item.id, 1024);
   at("large").alt = item.metadata.name ?? "";
   at("path").textContent = item.id;
   at("layer").hidden = true;
@@ -143,7 +141,8 @@ function more(id, element) {
 
 function take(file) {
   if (!file) return;
-  if (!file.type.startsWith("image/")) return say("That is no picture.", true);
+  // Browsers do not know every kind, such as HEIC; what has none is for the server to tell.
+  if (file.type && !file.type.startsWith("image/")) return say("That is no picture.", true);
   picture = file;
   like = null;
   limit(`like ${file.name || "the pasted picture"}`);
@@ -157,6 +156,7 @@ function limit(text) {
   drop.onclick = () => { picture = like = null; limit(""); ask(); };
   at("like").replaceChildren(text, " ", drop);
   at("like").hidden = !text;
+  at("coverage").disabled = Boolean(like); // a picture has no words to be met
 }
 
 async function progress() {
@@ -176,8 +176,8 @@ async function progress() {
     if (!now.pictures && !at("note").textContent)
       say("The library is empty. Index a folder: diverset index FOLDER");
     setTimeout(progress, job ? 2000 : 15000);
-  } catch {
-    at("status").textContent = "the server does not answer";
+  } catch (error) {
+    at("status").textContent = error.message;
     setTimeout(progress, 5000);
   }
 }
