@@ -243,11 +243,11 @@ def test_a_kill_between_forgetting_here_and_there(library, photos, tmp_path, mon
 def test_a_picture_is_the_one_its_path_led_to(library, photos, tmp_path):
     index_folders(library, [photos])
     path, secret = photos / "0.png", make_picture(tmp_path / "secret.png", 50)
-    assert library.contains(path)
+    assert library.indexed(path)
     path.unlink()
     path.symlink_to(secret)
-    assert not library.contains(path)
-    assert not library.contains(secret)
+    assert not library.indexed(path)
+    assert not library.indexed(secret)
 
 
 def test_forgetting_folders_files_and_tables(library, photos, tmp_path, capsys):

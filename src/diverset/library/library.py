@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diverset.errors import IndexFileError, OptionError, RebuiltError
-from diverset.library.catalog import FILE, INDEXED, Catalog
+from diverset.library.catalog import FILE, INDEXED, Catalog, File
 from diverset.loading import CONFIG, DEFAULT, load, model_folder
 
 if TYPE_CHECKING:
@@ -121,12 +121,12 @@ class Library:
 
         return PictureEncoder(self.model)
 
-    def contains(self, path: str | Path) -> bool:
-        """Whether a path is that of an indexed file, and leads to where it led then."""
+    def indexed(self, path: str | Path) -> File | None:
+        """What is known of an indexed file, as long as its path leads to where it led then."""
         found = self.catalog.file(str(path))
         if found is None or found.status != INDEXED:
-            return False
-        return os.path.realpath(found.path) == found.place
+            return None
+        return found if os.path.realpath(found.path) == found.place else None
 
     def check_current(self) -> None:
         """Raise if somebody has rebuilt or removed the library since it was opened."""

@@ -133,7 +133,7 @@ class Searcher:
     def of_picture(self, path: str | Path, data: bytes | None = None) -> Elements:
         """The set of a picture: the stored one where the file is indexed, else encoded now."""
         full = os.path.abspath(path)
-        if data is None and self.library.contains(full):
+        if data is None and self.library.indexed(full):
             stored = self.library.pictures.get([full])
             if stored.ids:
                 found: Elements = stored.sets[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
 import threading
 import time
 from contextlib import nullcontext
@@ -15,8 +14,9 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
-from diverset.errors import IndexFileError, NotFoundError, OptionError
-from diverset.library.catalog import FILE, INDEXED, SKIPPED, File
+from diverset.errors import NotFoundError, OptionError, RebuiltError
+from diverset.library.catalog import INDEXED, SKIPPED, File
+from diverset.library.indexing import is_below
 from diverset.library.library import Library
 from diverset.overlays import COLOURS, mask_of
 from diverset.search.drawing import picture_maps
@@ -38,7 +38,7 @@ class State:
         self.library, self.searcher = library, Searcher(library)
         self.ready = threading.Event()
         self.outdated = False
-        self._first, self._looked = self._which(), time.monotonic()
+        self._looked = time.monotonic()
         self._model = threading.Lock()  # networks run one at a time: they use all cores anyway
         self.registry = CollectorRegistry()
         pictures = Gauge("diverset_pictures", "Indexed pictures", registry=self.registry)
@@ -59,19 +59,14 @@ class State:
 
     def check(self) -> None:
         """Raise where the library is not the one that was opened; looks once a second."""
-        if time.monotonic() - self._looked > LOOK:
-            self.outdated |= self._which() != self._first
+        if not self.outdated and time.monotonic() - self._looked > LOOK:
             self._looked = time.monotonic()
+            try:
+                self.library.check_current()
+            except RebuiltError:
+                self.outdated = True
         if self.outdated:
-            raise IndexFileError("the library was rebuilt or removed; restart diverset serve")
-
-    def _which(self) -> tuple[object, ...]:
-        """What is another after `diverset index --rebuild`, or where the folder was replaced."""
-        try:
-            file = os.stat(self.library.folder / FILE)
-        except OSError:
-            return ()
-        return file.st_dev, file.st_ino, self.library.catalog.about.get("fingerprint")
+            raise RebuiltError("the library was rebuilt or removed; restart diverset serve")
 
     def status(self) -> Status:
         catalog = self.library.catalog
@@ -87,10 +82,8 @@ class State:
 
     def known(self, name: str) -> File:
         """An indexed picture under an indexed folder; no other file is read."""
-        roots = [str(root).rstrip(os.sep) + os.sep for root in self.library.catalog.roots]
-        clean = "\0" not in name and os.path.normpath(name) == name
-        file = self.library.catalog.file(name) if clean else None
-        if file is None or file.status != INDEXED or not name.startswith(tuple(roots)):
+        file = None if "\0" in name else self.library.indexed(name)
+        if file is None or not is_below(name, self.library.catalog.roots):
             raise NotFoundError("there is no such picture in the library; GET /items lists them")
         return file
 
