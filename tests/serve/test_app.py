@@ -127,6 +127,9 @@ def test_balance_counts_beside_a_picture(client, photos):
 def test_more_like_this_can_be_narrowed(client, photos, element):
     near = {"id": str(photos / "2.png"), **element}
     plain = ranked(client.get("/similar", params=near))
+    searcher, place = client.app.state.diverset.searcher, 1 if element else None
+    expected = searcher.similar(searcher.of_picture(near["id"]), 40, element=place).matches
+    assert plain == [(match.id, pytest.approx(match.score, abs=1e-4)) for match in expected]
     for wish in ({"also": ["snow", "a cat"]}, {"without": ["snow"]}, {"filter": "name > '3'"}):
         assert ranked(client.get("/similar", params={**near, **wish})) != plain
     parts = client.get("/similar", params={**near, "groups": True, "k": 7}).json()["groups"]
@@ -297,19 +300,24 @@ def test_paths_stay_inside(client, photos, tmp_path):
             assert client.get(route, params={"id": path}).status_code == 404, path
 
 
-def test_what_is_known_but_under_no_indexed_folder_is_not_shown(client, library, tmp_path):
-    """The catalog alone is not believed: a row of it could name any file."""
-    outside = tmp_path / "secret.png"
-    outside.write_bytes(png())
-    library.catalog.put([File(str(outside), 1, 1, "0" * 32, INDEXED)])
-    skipped = tmp_path / "skipped.png"
-    library.catalog.put([File(str(skipped), 1, 1, "0" * 32, SKIPPED)])
+def test_a_row_of_the_catalog_alone_does_not_show_a_file(client, library, photos, tmp_path):
+    """Outside of the indexed folders, by a way out of them, or not indexed."""
+    for folder in (tmp_path, photos):
+        (folder / "more.png").write_bytes(png())
+    way_out = f"{photos}/../{photos.name}/more.png"
+    rows = [
+        (str(tmp_path / "more.png"), INDEXED),
+        (way_out, INDEXED),
+        (f"{photos}/more.png", SKIPPED),
+    ]
+    library.catalog.put(File(path, 1, 1, "0" * 32, status) for path, status in rows)
     try:
-        for path in (outside, skipped):
+        for path, _ in rows:
             for route in ("/items/picture", "/similar"):
-                assert client.get(route, params={"id": str(path)}).status_code == 404
+                assert client.get(route, params={"id": path}).status_code == 404, path
     finally:
-        library.catalog.forget([str(outside), str(skipped)])
+        library.catalog.forget(path for path, _ in rows)
+        (photos / "more.png").unlink()
 
 
 @pytest.mark.parametrize(
