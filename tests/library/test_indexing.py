@@ -350,6 +350,17 @@ def test_one_process_indexes_at_a_time(library):
             pass
 
 
+def test_how_far_it_is_as_long_as_somebody_is_at_it(library, photos):
+    seen = []
+    with library.working():
+        index_folders(library, [photos], lambda _: seen.append(library.job()), batch=2)
+        assert library.job() is None
+        library.catalog.note("job", {"done": 1, "total": 6, "rate": 1.0, "ended": False})
+        assert library.job()["done"] == 1
+    assert seen[0]["total"] == 6
+    assert library.job() is None  # killed: the lock went with it
+
+
 def test_a_kill_loses_a_batch_at_most(tmp_path):
     photos, model = make_pictures(tmp_path / "photos", 40), make_model(tmp_path / "model")
     folder = tmp_path / "library"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -26,12 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="surrogateescape")
     try:
         status: int = given.run(given)
+        sys.stdout.flush()
         return status
+    except BrokenPipeError:  # whoever reads has seen enough, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except (DiversetError, OSError) as error:
         print(f"diverset {given.verb}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        print("\nstopped; the same command goes on where it can", file=sys.stderr)
         return 130
 
 

@@ -83,7 +83,7 @@ def _add_index(verbs: Verbs[argparse.ArgumentParser]) -> None:
         verbs,
         "index",
         "index folders of pictures and tables of texts, or look after an index",
-        "diverset index ~/Pictures\n"
+        "diverset index ~/Pictures  (diverset index add --help lists its options)\n"
         "  diverset index captions.csv\n"
         "  diverset index info photos.index\n"
         "  diverset index tune photos.index --queries texts.npy\n"

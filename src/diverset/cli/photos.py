@@ -22,7 +22,7 @@ def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
         '  diverset search "at night" --image street.jpg --open\n'
         '  diverset search "a red car" --paths | xargs -d "\\n" cp -t cars/',
     )
-    search.add_argument("words", nargs="?", default="", help="what the picture should show")
+    search.add_argument("words", nargs="*", help="what the picture should show")
     search.add_argument("--image", default="", metavar="FILE", help="like this picture, too")
     search.add_argument(
         "--balance", type=float, default=0.5, help="of words beside --image, 0 to 1 (default: 0.5)"

@@ -45,6 +45,8 @@ def open_picture(path: str | Path, at_least: int | None = None, data: bytes | No
             return _as_rgb(_upright(stored), at_least)
     except DataError:
         raise
+    except IsADirectoryError as error:
+        raise DataError(f"{path} is a folder; give one picture of it") from error
     except FileNotFoundError as error:
         raise DataError(f"there is no picture {path}; check the path") from error
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:

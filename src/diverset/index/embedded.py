@@ -174,6 +174,10 @@ class SetIndex:
         """How many items there are, or pass a filter."""
         return self._ask(lambda: self._truth.count(where))
 
+    def fields(self) -> list[tuple[str, str]]:
+        """Names of metadata, each with the kinds of its values (`diverset.index.where.kind`)."""
+        return self._ask(self._truth.fields)
+
     def walk(self, size: int = 1000) -> Iterator[Records]:
         """All items, in parts of at most `size`, in the order of their ids."""
         parts = self._truth.walk(size)

@@ -186,6 +186,16 @@ class Truth:
             )
             connection.executemany("INSERT INTO fields VALUES (?, ?, ?, ?)", fields)
 
+    def fields(self) -> list[tuple[str, str]]:
+        """Names and kinds of metadata, each found by one step through the index of the table."""
+        found: list[tuple[str, str]] = []
+        step = (
+            "SELECT name, kind FROM fields WHERE (name, kind) > (?, ?) ORDER BY name, kind LIMIT 1"
+        )
+        while row := self.connection.execute(step, found[-1] if found else ("", "")).fetchone():
+            found.append(row)
+        return found
+
     def delete(self, ids: Sequence[str]) -> int:
         """Remove items; says how many were there."""
         with self.writing() as connection:

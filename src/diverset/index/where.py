@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -95,6 +95,22 @@ def matches(where: Where, metadata: Mapping[str, object]) -> bool:
             return _compares(metadata.get(field), sign, value)
 
 
+def comparisons(where: Where) -> Iterator[Compare]:
+    """All that a filter compares.
+
+    >>> [one.field for one in comparisons(parse("year > 2000 and not (place = 'Rome')"))]
+    ['year', 'place']
+    """
+    match where:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from comparisons(part)
+        case Not(part):
+            yield from comparisons(part)
+        case Compare():
+            yield where
+
+
 def kind(value: object) -> str:
     """What a value can be compared with: "truth", "number", "text" or "none".
 
@@ -171,9 +187,9 @@ class _Reader:
         self.compared = 0
 
     def fail(self, place: int) -> NoReturn:
-        near = self.text[place : place + 20] or "its end"
+        near = self.text[place : place + 20]
         raise OptionError(
-            f"the filter {self.text!r} cannot be read at {near!r}; "
+            f"the filter {self.text!r} cannot be read {f'at {near!r}' if near else 'to its end'}; "
             "write for example: year >= 2020 and place = 'Rome'"
         )
 

@@ -11,7 +11,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
@@ -162,11 +161,6 @@ class Catalog:
     def forget_table(self, path: str) -> None:
         with self._writing() as connection:
             connection.execute("DELETE FROM tables WHERE path = ?", (path,))
-
-    def working(self) -> dict[str, Any] | None:
-        """How far indexing is, while some process is at it."""
-        job = self.about.get("job")
-        return job if job and time.time() - job["at"] < 60 and not job["ended"] else None
 
     def close(self) -> None:
         self._connection.close()

@@ -34,13 +34,15 @@ def add(given: argparse.Namespace) -> int:
     folders = [one for one in given.sources if one not in tables]
     for one in folders:
         if not Path(one).is_dir():
-            raise DataError(f"there is no folder {one}; give a folder, or a {', '.join(TABLES)}")
+            what = f"{one} is a file" if Path(one).exists() else f"there is no folder {one}"
+            raise DataError(f"{what}; give a folder of pictures, or a table ({', '.join(TABLES)})")
     line = Line()
     keep_freed_memory()  # batches are of one size: the same large blocks again and again
     with Library.prepare(given.library, given.model, given.rebuild) as library, library.working():
         if given.all:
             tables = list(library.catalog.tables())
         if folders or given.all:
+            line.say("looking for new pictures, loading the model if there are any …")
             outcome = index_folders(library, folders, line, given.workers, given.batch)
             line.end()
             _say(outcome)
@@ -89,6 +91,10 @@ def watch(given: argparse.Namespace) -> int:
 
     if given.every <= 0:
         raise OptionError(f"--every is {given.every:g}; give seconds above 0")
+    if not given.folders:
+        with Library.open(given.library) as library:
+            if not library.catalog.roots:
+                raise OptionError(f"{library.folder} has no folders yet; give some to watch")
     keep_freed_memory()
     with Library.prepare(given.library, given.model) as library:
         print(f"watching every {given.every:g} s (stop with Ctrl+C)", file=sys.stderr, flush=True)
@@ -152,7 +158,7 @@ def status(given: argparse.Namespace) -> int:
             "pictures": catalog.count(INDEXED),
             "tables": tables,
             "skipped": skipped if given.skipped else len(skipped),
-            "indexing": catalog.working(),
+            "indexing": library.job(),
         }
     if given.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))

@@ -155,6 +155,9 @@ class _Job:
     def run(self, changed: Sequence[Found], workers: int) -> None:
         from diverset.library.encoding import side_by_side
 
+        self.library.encoder  # noqa: B018 - loaded before the clock of the rate starts
+        self.started = time.monotonic()
+        self._note(0, len(changed))
         done = 0
         parts = [changed[at : at + self.batch] for at in range(0, len(changed), self.batch)]
         encoded = side_by_side(self._encoded, parts, workers)
@@ -247,7 +250,7 @@ class _Job:
 
     def _note(self, done: int, total: int, ended: bool = False) -> None:
         rate = done / max(time.monotonic() - self.started, 1e-9)
-        job = {"done": done, "total": total, "rate": rate, "at": time.time(), "ended": ended}
+        job = {"done": done, "total": total, "rate": rate, "ended": ended}
         self.catalog.note("job", job)
 
 

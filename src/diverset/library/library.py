@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from diverset.model import Model
 
 INDEXES = ("pictures", "texts")
+LOCK = "lock"
 
 
 def default_folder() -> Path:
@@ -46,8 +47,9 @@ class Library:
         """Open a library that is there."""
         place = Path(folder) if folder else default_folder()
         if not (place / FILE).exists():
+            where = f" --library {folder}" if folder else ""
             raise IndexFileError(
-                f"there is no library in {place}; make one with: diverset index FOLDER"
+                f"there is no library in {place}; make one with: diverset index FOLDER{where}"
             )
         found = cls(place, Catalog(place))
         if "fingerprint" not in found.about:
@@ -145,9 +147,24 @@ class Library:
             self.check_current()
             yield
 
+    def job(self) -> dict[str, Any] | None:
+        """How far indexing is, while some process is at it."""
+        job = self.catalog.about.get("job")
+        if not job or job["ended"]:
+            return None
+        try:
+            with (self.folder / LOCK).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            found: dict[str, Any] = job
+            return found
+        return None  # nobody holds the lock: whoever was at it was killed
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        with (self.folder / "lock").open("w") as file:
+        with (self.folder / LOCK).open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

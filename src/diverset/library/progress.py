@@ -56,6 +56,12 @@ class Line:
             ("\r\033[K" if terminal else "") + str(progress), end=end, file=sys.stderr, flush=True
         )
 
+    def say(self, text: str) -> None:
+        """What goes on before there is anything to count; only people at a terminal want it."""
+        if sys.stderr.isatty():
+            self._open = True
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
     def end(self) -> None:
         if self._open:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

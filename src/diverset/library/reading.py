@@ -60,8 +60,8 @@ def read_picture(found: Found, preprocess: Preprocess, known: Callable[[str], st
         return Read(found, digest, preprocess.pixels(picture), metadata=metadata)
     except MissingExtraError as error:
         return Read(found, reason=str(error), passing=True)
-    except DataError as error:
-        return Read(found, reason=str(error))
+    except DataError as error:  # the path is told beside the reason
+        return Read(found, reason=" ".join(str(error).replace(found.path, "").split()))
     except OSError as error:
         return Read(found, reason=f"cannot be read ({error.strerror})", passing=True)
     except MemoryError:

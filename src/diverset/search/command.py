@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
+from dataclasses import replace
 from typing import Any
 
 from diverset.errors import OptionError
 from diverset.library.library import Library
 from diverset.search.groups import group, matched_elements
-from diverset.search.query import Asked
+from diverset.search.query import Asked, check_count
 from diverset.search.searcher import Answer, Match, Searcher
 
 NOTHING = "nothing matches well"
+EMPTY = "the library has no pictures; add some with: diverset index FOLDER"
 
 
 def search(given: argparse.Namespace) -> int:
     """Find pictures; status 1 where nothing matches well."""
     asked = Asked(
-        given.words,
+        " ".join(given.words),
         given.also,
         given.without,
-        given.filter,
+        given.filter or None,
         given.n,
         given.coverage,
         given.weights,
@@ -32,8 +35,7 @@ def search(given: argparse.Namespace) -> int:
     with Library.open(given.library) as library:
         searcher = Searcher(library)
         picture = searcher.of_picture(given.image) if given.image else None
-        title = " ".join(part for part in (given.words, given.image) if part)
-        return _show(given, searcher, searcher.search(asked, picture), title)
+        return _show(given, searcher, searcher.search(asked, picture), _title(given))
 
 
 def similar(given: argparse.Namespace) -> int:
@@ -42,10 +44,12 @@ def similar(given: argparse.Namespace) -> int:
         searcher = Searcher(library)
         element = None if given.part is None else given.part - 1
         picture = searcher.of_picture(given.file)
-        answer = searcher.similar(picture, given.n + 1, given.filter, element)
+        check_count(given.n)
+        answer = searcher.similar(picture, given.n + 1, given.filter or None, element)
         own = os.path.abspath(given.file)
         others = [one for one in answer.matches if one.id != own][: given.n]
-        return _show(given, searcher, Answer(others, answer.cutoff), f"like {given.file}")
+        part = f"part {given.part} of " if given.part else ""
+        return _show(given, searcher, replace(answer, matches=others), f"like {part}{given.file}")
 
 
 def caption(given: argparse.Namespace) -> int:
@@ -111,6 +115,7 @@ def _show(given: argparse.Namespace, searcher: Searcher, answer: Answer, title: 
         found = {
             "matches_well": good,
             "cutoff": answer.cutoff,
+            "by_probability": answer.by_probability,
             "groups": [[as_dict(one) for one in some] for some in groups],
         }
         print(json.dumps(found, indent=2, ensure_ascii=False))
@@ -121,19 +126,33 @@ def _show(given: argparse.Namespace, searcher: Searcher, answer: Answer, title: 
     elif given.open:
         from diverset.search.sheet import open_sheet
 
-        print(open_sheet(searcher.library.folder, title, groups, "" if good else NOTHING))
+        note = "" if good else f"{NOTHING}; these are the nearest." if answer.matches else EMPTY
+        print(open_sheet(searcher.library.folder, title, groups, note))
     else:
+        ranks = itertools.count(1)
         for at, some in enumerate(groups):
             if given.groups:
                 print(f"group {at + 1}")
             for one in some:
-                print(_line(one))
-    if not good and not given.json:
-        nearest = "" if not answer.matches or given.paths else "; these are the nearest"
-        print(NOTHING + nearest, file=sys.stderr)
+                print(_line(one, next(ranks), answer))
+    if not answer.matches:
+        which = "no picture passes the filter" if given.filter else EMPTY
+        print(which, file=sys.stderr)
+    elif not good and not given.json:
+        print(NOTHING + ("" if given.paths else "; these are the nearest"), file=sys.stderr)
     return 0 if good else 1
 
 
-def _line(match: Match) -> str:
-    likely = f"{match.score:6.3f}" if match.probability is None else f"{match.probability:6.0%}"
-    return f"{likely}  {match.id}"
+def _line(match: Match, rank: int, answer: Answer) -> str:
+    if answer.by_probability and match.probability is not None:
+        return f"{match.probability:6.0%}  {match.id}"
+    return f"{rank:5}.  {match.id}"
+
+
+def _title(given: argparse.Namespace) -> str:
+    """The question as the head of a page."""
+    parts = [*given.words, *([f"like {given.image}"] if given.image else [])]
+    parts += [f"and {one}" for one in given.also] + [f"not {one}" for one in given.without]
+    parts += [f"where {given.filter}"] if given.filter else []
+    chosen = (("by groups", given.groups), ("every element", given.coverage))
+    return " ".join([*parts, *(f"({name})" for name, on in chosen if on)])

@@ -18,6 +18,7 @@ from diverset.index.checks import is_storable
 from diverset.index.explain import contributions_of
 from diverset.library.library import Library
 from diverset.search.calibration import BEST, Calibration, load_calibration
+from diverset.search.filtering import check_filter
 from diverset.search.query import (
     ALSO,
     JUDGE,
@@ -57,10 +58,18 @@ class Match:
 
 @dataclass(frozen=True)
 class Answer:
-    """Matches, best first, and whether the best one is good enough to be believed."""
+    """Matches, best first, and whether the best one is good enough to be believed.
+
+    Attributes:
+        matches: in the order of their scores.
+        cutoff: the probability from which one is believed.
+        by_probability: whether that is also the order of their probabilities. It is not where
+            several things count: then these only tell how well all the words fit as one text.
+    """
 
     matches: list[Match]
     cutoff: float
+    by_probability: bool = False
 
     @property
     def matches_well(self) -> bool:
@@ -88,17 +97,20 @@ class Searcher:
     ) -> Answer:
         """The pictures that answer a question, with a picture's set beside the words or not."""
         index = self.library.pictures
+        check_filter(asked.where, index)
         clauses = self._clauses(asked, picture, rule)
         combined = Combined(clauses, self._sample(index, clauses), self._alpha)
         k = max(asked.k, BEST)
-        if len(clauses) == 1 and clauses[0].is_plain:
+        plain = len(clauses) == 1 and clauses[0].is_plain
+        if plain:
             hits = index.search(clauses[0].elements[None], k, asked.where)[0]
         else:
             hits = index.search_by(combined.elements, combined, k, asked.where)
         judge = None if picture is not None else len(clauses) - 1 if len(clauses) > 1 else 0
         items = index.count(asked.where) if judge is not None else 0
         matches = self._matches(hits, combined, judge, items)
-        return Answer(matches[: asked.k], self._cutoff)
+        judged = judge is not None and self.calibration is not None
+        return Answer(matches[: asked.k], self._cutoff, by_probability=plain and judged)
 
     def similar(
         self, picture: Elements, k: int = 20, where: str | None = None, element: int | None = None
@@ -107,7 +119,9 @@ class Searcher:
         if element is None:
             return self.search(Asked(k=k, where=where), picture)
         if not 0 <= element < len(picture):
-            raise OptionError(f"element is {element}; a picture has {len(picture)}, from 0")
+            raise OptionError(
+                f"part {element + 1} was asked for; a picture has 1 to {len(picture)}"
+            )
         return self.search(Asked(k=k, where=where), picture[element][None], rule="part")
 
     def captions(self, picture: Elements, k: int = 10) -> Answer:
@@ -150,6 +164,8 @@ class Searcher:
         words = [asked.words] if asked.words.strip() else []
         if not words and picture is None:
             raise InputError("there is nothing to search for; give words or a picture")
+        if asked.coverage and asked.weights:
+            raise OptionError("coverage takes the element that is met worst, so weights do nothing")
         if not 0 <= asked.balance <= 1:
             raise OptionError(f"balance is {asked.balance}; give a number from 0 to 1")
         # Several things are believed by what they are together: a part of a picture that has more

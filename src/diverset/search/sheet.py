@@ -34,7 +34,7 @@ def write_sheet(folder: Path, title: str, groups: Sequence[Sequence[Match]], not
     """The page as a file; the same question writes the same one."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{hashlib.blake2b(os.fsencode(title), digest_size=6).hexdigest()}.html"
-    parts = [f"<p class=note>{html.escape(note)}; these are the nearest.</p>" if note else ""]
+    parts = [f"<p class=note>{html.escape(note)}</p>" if note else ""]
     for at, some in enumerate(groups):
         head = f"<h2>group {at + 1}</h2>" if len(groups) > 1 else ""
         parts.append(f"{head}<div class=grid>{''.join(map(_figure, some))}</div>")

@@ -64,7 +64,7 @@ def create_app(library: Library, token: str = "", limits: Limits | None = None) 
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        threading.Thread(target=state.load, daemon=True).start()
+        threading.Thread(target=state.load).start()  # whoever leaves at once waits for it
         yield
 
     app = FastAPI(
@@ -203,6 +203,7 @@ def _answered(
     return Found(
         matches_well=answer.matches_well,
         cutoff=answer.cutoff,
+        by_probability=answer.by_probability,
         milliseconds=1000 * (time.perf_counter() - started),
         groups=[[Item(**as_dict(one)) for one in each] for each in some if each],
     )

@@ -67,10 +67,15 @@ class Item(BaseModel):
 
 
 class Found(BaseModel):
-    """An answer; `matches_well` is false where not even the best hit is likely right."""
+    """An answer; `matches_well` is false where not even the best hit is likely right.
+
+    `by_probability` is false where several things count: then hits are not in the order of their
+    probabilities, which tell how well all the words fit as one text.
+    """
 
     matches_well: bool
     cutoff: float
+    by_probability: bool
     milliseconds: float
     groups: list[list[Item]]
 

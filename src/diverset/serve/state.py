@@ -70,7 +70,7 @@ class State:
 
     def status(self) -> Status:
         catalog = self.library.catalog
-        job = catalog.working()
+        job = self.library.job()
         return Status(
             pictures=catalog.count(INDEXED),
             texts=sum(table.items for table in catalog.tables().values()),
