@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from splits import add_run, encoded
 
+from diverset import Model
 from diverset.loading import model_folder
-from diverset.search.calibration import BEST, Calibration, fit, reach
+from diverset.search.calibration import BEST, Calibration, fit, load_calibration, reach
 from diverset.similarity import similarity_matrix
 
 THINGS = {
@@ -36,6 +37,24 @@ STRANGE = (
     "a surgeon in an operating room", "a pizza with cheese", "a map of europe", "a violin",
     "asdf qwer zxcv", "lorem ipsum dolor sit amet", "quarterly revenue", "a teddy bear",
     "a stop sign", "a keyboard and mouse", "hot air balloons", "a penguin on ice", "a chess board",
+)  # fmt: skip
+NOUNS = (
+    "dog", "man", "woman", "child", "boy", "girl", "snow", "beach", "water", "ball", "bike", "car",
+    "street", "grass", "tree", "mountain", "rock", "skateboard", "baby", "horse", "bird", "boat",
+    "crowd", "football", "basketball", "tennis", "pool", "guitar", "motorcycle", "fence", "bench",
+    "bridge", "river", "hat", "dress", "shirt", "sand", "ocean", "wave", "surfer", "climber",
+    "cliff", "rope", "camera", "bag", "bus", "truck", "train", "sign", "stage", "flag", "umbrella",
+    "tent", "fire", "helmet", "puppy", "field", "hill", "stairs", "building", "night", "sunset",
+    "swing", "slide", "trampoline", "frisbee", "stick", "flower", "lake", "waterfall", "cow", "cat",
+    "elephant", "zebra", "giraffe", "spaceship", "rocket", "microscope", "violin", "piano",
+    "penguin", "sushi", "pizza", "keyboard", "laptop", "refrigerator", "toilet", "chess",
+    "dinosaur", "submarine", "helicopter", "volcano", "castle", "lighthouse", "windmill", "tractor",
+    "sword", "crown", "dragon", "robot", "satellite", "telescope", "skeleton", "cactus",
+    "pineapple", "banana", "strawberry", "cheese", "bread", "soup", "candle", "calculator",
+    "dentist", "laboratory", "factory", "pyramid", "iceberg", "jellyfish", "octopus", "whale",
+    "shark", "tiger", "lion", "wolf", "fox", "owl", "parrot", "peacock", "snail", "crocodile",
+    "kangaroo", "koala", "panda", "gorilla", "camel", "rhinoceros", "invoice", "spreadsheet",
+    "blueprint", "passport", "microchip", "turbine", "skyscraper", "cathedral", "tombstone",
 )  # fmt: skip
 HITS = 10
 
@@ -114,6 +133,9 @@ def main() -> None:
         "--sizes", type=int, nargs="+", default=[30, 60, 120, 200, 500, 1000], help="of collections"
     )
     parser.add_argument("--cutoff", type=float, default=0.4)
+    parser.add_argument(
+        "--shipped", action="store_true", help="judge one-word questions by the model's own numbers"
+    )
     parser.add_argument("--write", action="store_true", help="calibration.json beside the model")
     given = parser.parse_args()
     model, _, collection, images, texts = encoded(given)
@@ -146,9 +168,45 @@ def main() -> None:
     best = np.array([fitted.probabilities(np.sort(one)[::-1][:HITS], items)[0] for one in strange])
     silent = float((best < given.cutoff).mean())
     print(f"strange queries answered with silence: {silent:.0%} of {len(best)}, of all pictures")
+    short = nouns(model, images, captions, owners, _kept(model, given) or fitted)
     if given.write:
         fitted.save(model_folder(given.run))
-    print(json.dumps({"found": found, "strange_silent": silent, "fitted": asdict(fitted)}))
+    results = {"found": found, "strange_silent": silent, "nouns": short, "fitted": asdict(fitted)}
+    print(json.dumps(results))
+
+
+def nouns(
+    model: Model, images: torch.Tensor, captions: list[str], owners: np.ndarray, judge: Calibration
+) -> dict[str, float]:
+    """Of one-word questions: how many are answered whose thing two pictures or more show, and how
+    many whose word no caption has."""
+    said: dict[int, str] = {}
+    for text, owner in zip(captions, owners.tolist(), strict=True):
+        said[owner] = f"{said.get(owner, '')} {text.lower()}"
+    shown = {
+        noun: [bool(re.search(rf"\b{noun}s?\b", text)) for _, text in sorted(said.items())]
+        for noun in NOUNS
+    }
+    there = [noun for noun in NOUNS if sum(shown[noun]) > 1]
+    absent = [noun for noun in NOUNS if not any(noun in text for text in said.values())]
+    alpha = model.architecture.similarity.alpha
+    found: dict[str, float] = {"there": len(there), "absent": len(absent)}
+    for name, some in (("there", there), ("absent", absent)):
+        sets = model.encode_texts(some)
+        scores = similarity_matrix(sets, images, "smooth_chamfer", alpha=alpha).numpy()
+        best = [
+            judge.probabilities(np.sort(one)[::-1][:HITS], scores.shape[1])[0] for one in scores
+        ]
+        found[f"{name}_answered"] = float((np.array(best) >= judge.cutoff).mean())
+        if name == "there":
+            right = [shown[noun][int(one.argmax())] for noun, one in zip(some, scores, strict=True)]
+            found["best_hit_right"] = float(np.mean(right))
+    print(f"one-word questions: {found}")
+    return found
+
+
+def _kept(model: Model, given: argparse.Namespace) -> Calibration | None:
+    return load_calibration(model_folder(given.run), model.fingerprint()) if given.shipped else None
 
 
 def told(

@@ -133,6 +133,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", type=int, default=20, help="how many (default: 20)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--paths", action="store_true", help="only paths of what matches well")
+    shape.add_argument("-0", dest="null", action="store_true",
+                       help="as --paths, each ended by NUL, for xargs -0")  # fmt: skip
     shape.add_argument("--json", action="store_true")
     shape.add_argument("--open", action="store_true", help="show a page of pictures")
     add_library(parser)

@@ -119,10 +119,10 @@ def _show(given: argparse.Namespace, searcher: Searcher, answer: Answer, title: 
             "groups": [[as_dict(one) for one in some] for some in groups],
         }
         print(json.dumps(found, indent=2, ensure_ascii=False))
-    elif given.paths:
+    elif given.paths or given.null:
         for one in answer.matches:
             if one.probability is None or one.probability >= answer.cutoff:
-                print(one.id)
+                print(one.id, end="\0" if given.null else "\n")
     elif given.open:
         from diverset.search.sheet import open_sheet
 
@@ -139,7 +139,8 @@ def _show(given: argparse.Namespace, searcher: Searcher, answer: Answer, title: 
         which = "no picture passes the filter" if given.filter else EMPTY
         print(which, file=sys.stderr)
     elif not good and not given.json:
-        print(NOTHING + ("" if given.paths else "; these are the nearest"), file=sys.stderr)
+        told = given.paths or given.null
+        print(NOTHING + ("" if told else "; these are the nearest"), file=sys.stderr)
     return 0 if good else 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from diverset.data.images import open_picture
@@ -19,7 +19,7 @@ from diverset.library.encoding import PictureEncoder
 from diverset.overlays import COLOURS, overlay, shown, slot_maps
 from diverset.search.searcher import Elements, Searcher
 
-SIDE, FOOT, GAP = 280, 44, 8
+SIDE, FOOT, GAP, LETTERS = 280, 46, 8, 17
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,12 @@ def draw_explanation(searcher: Searcher, words: str, path: str | Path) -> Explai
 def _row(tiles: list[tuple[Image.Image, str, str]]) -> Image.Image:
     width, height = tiles[0][0].size
     sheet = Image.new("RGB", (len(tiles) * (width + GAP) + GAP, height + FOOT), "white")
-    pen = ImageDraw.Draw(sheet)
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(size=LETTERS)
     for at, (tile, text, colour) in enumerate(tiles):
         left = GAP + at * (width + GAP)
         sheet.paste(tile, (left, GAP))
-        pen.text((left, height + GAP + 6), _cut(pen, text, width), fill=colour)
+        pen.rectangle((left, height + GAP, left + width - 1, height + GAP + 4), fill=colour)
+        while len(text) > 1 and pen.textlength(text, font) > width:
+            text = text[:-2] + "…"
+        pen.text((left, height + GAP + 9), text, fill="black", font=font)
     return sheet
-
-
-def _cut(pen: ImageDraw.ImageDraw, text: str, width: int) -> str:
-    while len(text) > 1 and pen.textlength(text) > width:
-        text = text[:-2] + "…"
-    return text
