@@ -194,10 +194,11 @@ def nouns(
     for name, some in (("there", there), ("absent", absent)):
         sets = model.encode_texts(some)
         scores = similarity_matrix(sets, images, "smooth_chamfer", alpha=alpha).numpy()
-        best = [
-            judge.probabilities(np.sort(one)[::-1][:HITS], scores.shape[1])[0] for one in scores
-        ]
-        found[f"{name}_answered"] = float((np.array(best) >= judge.cutoff).mean())
+        ranked = np.sort(scores, axis=1)[:, ::-1][:, :HITS]
+        likely = [judge.probabilities(one, scores.shape[1]) for one in ranked]
+        found[f"{name}_answered"] = float(
+            np.mean([one[0] >= judge.cutoff_for(one) for one in likely])
+        )
         if name == "there":
             right = [shown[noun][int(one.argmax())] for noun, one in zip(some, scores, strict=True)]
             found["best_hit_right"] = float(np.mean(right))

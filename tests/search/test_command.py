@@ -136,8 +136,9 @@ def test_whoever_reads_has_seen_enough(made):
 def test_a_filter_is_a_smaller_collection(ask, made):
     believe(made, 0, reach=-1)
 
-    def probability(*more, status=1):
-        found = json.loads(ask("search", "a dog", "--json", *more, status=status))
+    def probability(*more, cutoff=0.28):
+        found = json.loads(ask("search", "a dog", "--json", *more))
+        assert found["cutoff"] == pytest.approx(cutoff)  # lower where ten are as good as the best
         return found["groups"][0][0]["probability"]
 
     def expected(items):
@@ -145,7 +146,7 @@ def test_a_filter_is_a_smaller_collection(ask, made):
 
     assert probability() == probability("--not", "a cat") == expected(12)
     six = "name in ('1.png', '2.png', '3.png', '4.png', '5.png', '6.png')"
-    assert probability("--filter", six, status=0) == expected(6)  # above the cut-off
+    assert probability("--filter", six, cutoff=0.4) == expected(6)
 
 
 def test_status_and_tables_again(made, capsys):

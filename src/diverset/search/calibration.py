@@ -26,6 +26,7 @@ from diverset.errors import DataError
 log = logging.getLogger(__name__)
 FILE = "calibration.json"
 BEST = 5  # hits whose mean is the background
+COMPANY, LOWER = 10, 0.7  # so many hits with so much of the cut-off on average lower it to that
 Numbers = Float[np.ndarray, " hits"]
 
 
@@ -67,6 +68,20 @@ class Calibration:
         logits = logits + self.reach * reach(items)
         found: Numbers = 1 / (1 + np.exp(-logits))
         return found
+
+    def cutoff_for(self, likely: Numbers) -> float:
+        """From which probability hits of an answer are believed, best first.
+
+        A broad word such as "dog" has many right hits and no outstanding one: ten that together
+        come near the cut-off are believed from a lower one on.
+
+        >>> logistic = Calibration(bias=0.0, score=1.0, best=0.0, cutoff=0.4)
+        >>> [round(logistic.cutoff_for(np.full(count, 0.3)), 2) for count in (10, 9)]
+        [0.28, 0.4]
+        """
+        lower = LOWER * self.cutoff
+        together = len(likely) >= COMPANY and likely[:COMPANY].mean() >= lower
+        return lower if together else self.cutoff
 
     def save(self, folder: str | Path) -> None:
         """Beside a model, where a library looks for it."""

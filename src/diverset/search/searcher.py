@@ -17,7 +17,7 @@ from diverset.index.base import Hit, Metadata, Sets
 from diverset.index.checks import is_storable
 from diverset.index.explain import contributions_of
 from diverset.library.library import Library
-from diverset.search.calibration import BEST, Calibration, load_calibration
+from diverset.search.calibration import BEST, COMPANY, Calibration, load_calibration
 from diverset.search.filtering import check_filter
 from diverset.search.query import (
     ALSO,
@@ -100,7 +100,7 @@ class Searcher:
         check_filter(asked.where, index)
         clauses = self._clauses(asked, picture, rule)
         combined = Combined(clauses, self._sample(index, clauses), self._alpha)
-        k = max(asked.k, BEST)
+        k = max(asked.k, BEST, COMPANY)
         plain = len(clauses) == 1 and clauses[0].is_plain
         if plain:
             hits = index.search(clauses[0].elements[None], k, asked.where)[0]
@@ -109,8 +109,9 @@ class Searcher:
         judge = None if picture is not None else len(clauses) - 1 if len(clauses) > 1 else 0
         items = index.count(asked.where) if judge is not None else 0
         matches = self._matches(hits, combined, judge, items)
-        judged = judge is not None and self.calibration is not None
-        return Answer(matches[: asked.k], self._cutoff, by_probability=plain and judged)
+        likely = [one.probability for one in matches if one.probability is not None]
+        cutoff = self.calibration.cutoff_for(np.array(likely)) if self.calibration else 0.0
+        return Answer(matches[: asked.k], cutoff, by_probability=plain and bool(likely))
 
     def similar(
         self, picture: Elements, k: int = 20, where: str | None = None, element: int | None = None
@@ -133,7 +134,7 @@ class Searcher:
             [Clause(picture)], np.zeros((0, 1, picture.shape[1]), np.float32), self._alpha
         )
         hits = self.library.texts.search(picture[None], k)[0]
-        return Answer(self._matches(hits, combined), self._cutoff)
+        return Answer(self._matches(hits, combined), 0.0)
 
     def of_words(self, words: Sequence[str]) -> Sets:
         """The sets of texts."""
@@ -190,10 +191,6 @@ class Searcher:
             clauses.insert(0, Clause(picture, rule=rule, share=share))
         plain = len(clauses) == 2 and clauses[1].role == JUDGE and clauses[0].is_plain
         return clauses[:1] if plain else clauses
-
-    @property
-    def _cutoff(self) -> float:
-        return self.calibration.cutoff if self.calibration else 0.0
 
     def _sample(self, index: SetIndex, clauses: Sequence[Clause]) -> Sets:
         """Sets that stand for the collection; none where one clause needs no scale."""
