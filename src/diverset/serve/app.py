@@ -25,6 +25,7 @@ from diverset.search.searcher import Elements
 from diverset.serve.guard import Guard, Limits
 from diverset.serve.refusals import add_refusals
 from diverset.serve.schemas import (
+    About,
     Element,
     ElementNumber,
     Explanation,
@@ -165,6 +166,11 @@ def _add_items(app: APIRouter, state: State) -> None:
     ) -> Listed:
         """The indexed pictures, by path."""
         return Listed(total=state.status().pictures, ids=state.listed(offset, limit))
+
+    @app.get("/items/about")
+    def about(id: Id) -> About:
+        """What is known of a picture: its parts, size, place and time."""
+        return state.about(id)
 
     @app.get("/items/picture", response_class=Response)
     def picture(request: Request, id: Id, side: int = 256) -> Response:

@@ -93,6 +93,14 @@ class Listed(BaseModel):
     ids: list[str]
 
 
+class About(BaseModel):
+    """A picture beside any question: how many parts it has, and what its file tells."""
+
+    id: str
+    parts: int
+    metadata: dict[str, Any]
+
+
 class Job(BaseModel):
     done: int
     total: int
