@@ -80,7 +80,7 @@ function show(found, question) {
   const open = (item) => view(items, item);
   const parts = found.groups.flatMap((some, place) => {
     const grid = made("div", "grid", ...cards(some, found.cutoff, open, before));
-    return found.groups.length > 1 ? [heading(some, place), grid] : [grid];
+    return question.groups ? [heading(some, place), grid] : [grid];
   });
   at("start").hidden = true;
   at("results").classList.remove("stale");
