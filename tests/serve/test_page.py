@@ -157,7 +157,8 @@ def test_the_layer_lies_on_the_picture(page):
     search(page, "a dog")
     page.locator("#results .card").first.click()
     page.locator(".part").first.click()
-    playwright.expect(page.locator("#layer")).to_be_visible()
+    for place in ("#large", "#layer"):
+        playwright.expect(page.locator(place)).to_be_visible()
     picture, layer = (page.locator(place).evaluate(BOX) for place in ("#large", "#layer"))
     assert layer == pytest.approx(picture, rel=0.01)
     assert picture[2] / picture[3] == pytest.approx(4 / 3, rel=0.01) == picture[4]
@@ -169,6 +170,7 @@ def test_parts_are_switched_by_taps(page):
     page.locator("#results .card").nth(2).click()
     layer, alike = page.locator("#layer"), page.locator("#alike")
     first, second = page.locator(".part").nth(0), page.locator(".part").nth(1)
+    playwright.expect(page.locator("#large")).to_be_visible()
     playwright.expect(layer).to_be_hidden()  # the clean picture comes first
     playwright.expect(page.locator("#close")).to_be_focused()
     playwright.expect(alike).to_be_disabled()
@@ -270,12 +272,14 @@ def test_words_beside_a_picture_are_sent_with_it(page, app, monkeypatch):
     page.locator("#results .card").first.click()
     page.locator("#whole").click()
     playwright.expect(page.locator("#like")).to_contain_text("like ")
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
     search(page, "snow")
     assert asked[-1] == ("snow", [], True, "similarity")
     page.locator("#results .card").first.click()
     page.locator(".part").first.click()
     page.locator("#alike").click()
     playwright.expect(page.locator("#like")).to_contain_text("like part 1")
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
     search(page, "a cat")
     playwright.expect(page.locator("#note")).to_contain_text("also show “a cat”")
     assert asked[-1] == ("", ["a cat"], True, "part")
@@ -341,6 +345,7 @@ def test_pictures_errors_and_empty_answers(page, tmp_path, app):
     app.state.diverset.searcher.calibration = Calibration(-9, 0, 0)
     page.locator("#words").press("Enter")
     playwright.expect(page.locator("#note")).to_contain_text("Nothing matches well")
+    playwright.expect(page.locator("#results .unlikely b")).to_have_count(6)
     app.state.diverset.searcher.calibration = Calibration(9, 0, 0)
 
 
@@ -398,6 +403,7 @@ def test_wishes_are_sent_with_pictures(page, app, tmp_path, monkeypatch):
     playwright.expect(page.locator("#coverage")).to_be_disabled()
     playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
     assert asked[-1] == near
+    playwright.expect(page.locator("#results .card b")).to_have_count(0)  # no odds, no number
     page.locator("#words").fill("a dog")
     page.locator("#words").press("Enter")
     playwright.expect(page.locator("#coverage")).to_be_enabled()

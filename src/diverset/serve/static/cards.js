@@ -30,6 +30,7 @@ function picture(item) {
   const image = new Image();
   image.loading = "lazy";
   image.alt = item.metadata?.name ?? basename(item.id);
+  image.addEventListener("error", () => image.replaceWith(made("span", "gone", image.alt)));
   image.src = source(item.id, 256);
   return image;
 }

@@ -31,6 +31,7 @@ function said({ pictures, skipped, indexing: job }) {
 function left({ done, total, rate }) {
   if (!(rate > 0) || done >= total) return "";
   const seconds = (total - done) / rate;
-  const [many, unit] = seconds < 90 ? [seconds, "s"] : seconds < 5400 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
+  const [many, unit] = seconds < 90
+    ? [seconds, "s"] : seconds < 5400 ? [seconds / 60, "min"] : [seconds / 3600, "h"];
   return `, about ${Math.ceil(many)} ${unit} left`;
 }

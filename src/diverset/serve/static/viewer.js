@@ -19,6 +19,8 @@ export const viewed = () => items[place]?.id;
 async function show(to) {
   place = to;
   const item = items[to];
+  at("large").hidden = true; // the one before must not be seen in these proportions
+  at("large").parentElement.style.backgroundImage = "";
   at("large").src = source(item.id, 1024);
   at("large").alt = basename(item.id);
   at("previous").disabled = !to;
@@ -35,15 +37,17 @@ function describe(item, metadata = {}, shares = []) {
   const day = taken && new Date(taken).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   const facts = [day, width && `${width} × ${height}`, folder];
   at("facts").textContent = facts.filter(Boolean).join("  ·  ");
-  if (width) proportion(width, height);
+  if (width) proportion(width, height, item.id);
   at("parts").replaceChildren(...shares.map((share, number) => part(item.id, number + 1, share)));
   choose(0);
 }
 
-// The frame has the picture's own proportions, so that a layer that fills it lies right.
-function proportion(width, height) {
+// The frame has the picture's own proportions, so that a layer that fills it lies right. Until the
+// large picture has come, the small one that the grid had is seen in it.
+function proportion(width, height, id) {
   const frame = at("large").parentElement;
   frame.style.setProperty("--ratio", width / height);
+  frame.style.backgroundImage = `url("${source(id, 256)}")`;
   frame.style.setProperty("--most", `${3 * width}px`); // more would only be blur
 }
 
@@ -88,6 +92,12 @@ function step(by) {
   if (inside || document.activeElement?.disabled) at("close").focus();
 }
 
+// So that the next step finds them in the browser's cache.
+function fetchNeighbours() {
+  for (const one of [items[place + 1], items[place - 1]])
+    if (one) new Image().src = source(one.id, 1024);
+}
+
 // `ask` is called with the picture, and the part where one was chosen.
 export function setUpViewer(ask) {
   const viewer = at("viewer");
@@ -102,9 +112,7 @@ export function setUpViewer(ask) {
   at("next").addEventListener("click", () => step(1));
   at("whole").addEventListener("click", () => more());
   at("alike").addEventListener("click", () => more(chosen));
-  at("large").addEventListener("load", ({ target }) => {
-    if (!items[place]?.metadata) proportion(target.naturalWidth, target.naturalHeight);
-  });
+  at("large").addEventListener("load", () => { at("large").hidden = false; fetchNeighbours(); });
   viewer.addEventListener("click", ({ target }) => {
     if (target === viewer || target.className === "stage") viewer.close();
   });
@@ -113,9 +121,14 @@ export function setUpViewer(ask) {
     if (by) { event.preventDefault(); step(by); }
     if (event.key !== "Escape") event.stopPropagation(); // the grid below has keys of its own
   });
-  let from = null;
-  const stage = viewer.querySelector(".stage");
-  stage.addEventListener("touchstart", ({ touches }) => { from = touches.length === 1 ? touches[0].clientX : null; });
+  setUpSwiping(viewer.querySelector(".stage"));
+}
+
+function setUpSwiping(stage) {
+  let from = null; // where the only finger began; two fingers enlarge, and one then moves about
+  stage.addEventListener("touchstart", ({ touches }) => {
+    from = touches.length === 1 && visualViewport.scale < 1.01 ? touches[0].clientX : null;
+  }, { passive: true });
   stage.addEventListener("touchend", ({ changedTouches }) => {
     const way = from === null ? 0 : changedTouches[0].clientX - from;
     if (Math.abs(way) > SWIPE) step(way < 0 ? 1 : -1);
