@@ -10,6 +10,7 @@ from library.making import make_model, make_picture, make_pictures
 from PIL import Image
 from serve.sending import HERE, png, upload
 
+from diverset.data.preprocess import Preprocess
 from diverset.library.indexing import index_folders
 from diverset.library.library import Library
 from diverset.search.query import Asked
@@ -108,6 +109,9 @@ def test_items_and_pictures(client, photos):
     listed = client.get("/items", params={"limit": 3, "offset": 1}).json()
     assert listed["total"] == 8 and len(listed["ids"]) == 3
     one = str(photos / "2.png")
+    about = client.get("/items/about", params={"id": one}).json()
+    assert (about["id"], about["parts"], about["metadata"]["width"]) == (one, 3, 40)
+    assert client.get("/items/about", params={"id": "/etc/passwd"}).status_code == 404
     answer = client.get("/items/picture", params={"id": one})
     assert answer.headers["content-type"] == "image/jpeg"
     with Image.open(io.BytesIO(answer.content)) as picture:
@@ -115,7 +119,26 @@ def test_items_and_pictures(client, photos):
     layer = client.get("/items/map", params={"id": one, "element": 3})
     with Image.open(io.BytesIO(layer.content)) as picture:
         assert picture.mode == "RGBA"
+        assert picture.size == (256, 192)  # the proportions of the picture, not the network's
+        assert any(map(any, edges(picture)))
     assert client.get("/items/map", params={"id": one, "element": 9}).status_code == 422
+
+
+def edges(layer: Image.Image) -> list[bytes]:
+    """How opaque a layer is along its left and right edges."""
+    alpha = layer.getchannel("A")
+    return [alpha.crop((at, 0, at + 1, alpha.height)).tobytes() for at in (0, alpha.width - 1)]
+
+
+def test_a_map_lies_where_the_network_looked(client, library, photos, monkeypatch):
+    """A network that is shown the middle square has nothing to say of what lies beside it."""
+    monkeypatch.setattr(library.encoder.network, "preprocess", Preprocess(16, crop="center"))
+    layer = client.get("/items/map", params={"id": str(photos / "5.png"), "element": 1})
+    with Image.open(io.BytesIO(layer.content)) as picture:
+        assert picture.size == (256, 192)
+        assert picture.getchannel("A").getbbox()[0] >= (256 - 192) // 2
+        assert picture.getchannel("A").getbbox()[2] <= (256 + 192) // 2
+        assert not any(map(any, edges(picture)))
 
 
 def test_a_changed_picture_is_shown_anew(tmp_path):

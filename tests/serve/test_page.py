@@ -2,7 +2,6 @@
 
 import io
 import shutil
-import time
 from dataclasses import replace
 
 import pytest
@@ -70,7 +69,14 @@ def page(browser, address, request):
 
 
 def cards(page, count: int) -> None:
-    playwright.expect(page.locator(".card")).to_have_count(count)
+    playwright.expect(page.locator("#results .card")).to_have_count(count)
+
+
+def search(page, words: str, count: int = 6) -> None:
+    page.locator("#words").fill(words)
+    page.locator("#words").press("Enter")
+    cards(page, count)
+    playwright.expect(page.locator("#note")).not_to_contain_text("searching")
 
 
 def test_words_overlays_parts_and_groups(page):
@@ -81,7 +87,9 @@ def test_words_overlays_parts_and_groups(page):
     page.keyboard.press("Enter")
     cards(page, 6)
     playwright.expect(note).to_contain_text("6 pictures")
-    loaded = "() => [...document.querySelectorAll('.card img')].every(i => i.naturalWidth > 0)"
+    loaded = (
+        "() => [...document.querySelectorAll('#results .card img')].every(i => i.naturalWidth > 0)"
+    )
     page.wait_for_function(loaded)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("ArrowDown")
@@ -89,28 +97,225 @@ def test_words_overlays_parts_and_groups(page):
     page.keyboard.press("Enter")
     viewer = page.locator("#viewer")
     playwright.expect(viewer).to_be_visible()
-    part = page.locator("#elements button").nth(1)
+    part = page.locator(".part").nth(1)
     part.focus()
-    page.wait_for_function("() => document.getElementById('layer').naturalWidth > 0")
     playwright.expect(page.locator("#layer")).to_be_visible()
-    part.click()
+    page.keyboard.press("Enter")
+    page.locator("#alike").click()
     playwright.expect(viewer).to_be_hidden()
     playwright.expect(page.locator("#like")).to_contain_text("like part 2 of")
     cards(page, 6)
     page.get_by_role("button", name="without this picture").click()
     playwright.expect(note).to_contain_text("Type some words")
+    playwright.expect(page.locator("#start")).to_be_visible()
     page.locator("summary").click()
     page.locator("#words").fill("a cat")
     page.locator("#groups").check()
     cards(page, 6)
+    heads = page.locator("#results h2")
+    playwright.expect(heads.first).to_contain_text("group 1")
+    layered = "one => one.querySelectorAll('.face img').length === 2"
+    assert all(heads.nth(at).evaluate(layered) for at in range(heads.count()))
 
 
-def test_hovering_shows_what_matched(page):
-    page.locator("#words").fill("a dog")
-    page.locator("#words").press("Enter")
+def test_hovering_and_focus_show_what_matched(page):
+    search(page, "a dog")
+    page.locator("#results .card").first.scroll_into_view_if_needed()
+    over = page.locator("#results .card .layer")
+    page.locator("#results .card").first.hover()
+    page.wait_for_function(
+        "() => document.querySelector('#results .card .layer')?.naturalWidth > 0"
+    )
+    page.mouse.move(0, 0)
+    playwright.expect(over).to_have_count(0)
+    page.locator("#words").focus()
+    page.keyboard.press("ArrowDown")
+    playwright.expect(over).to_have_count(1)
+    page.keyboard.press("/")
+    playwright.expect(over).to_have_count(0)
+
+
+def test_a_layer_that_does_not_come_is_not_drawn(page):
+    search(page, "a dog")
+    page.route("**/items/map*", lambda route: route.abort())
+    with page.expect_event("requestfailed"):
+        page.locator("#results .card").nth(1).hover()
+    playwright.expect(page.locator("#results .card .layer")).to_have_count(0)
+    page.locator("#results .card").nth(1).click()
+    with page.expect_event("requestfailed"):
+        page.locator(".part").first.click()
+    playwright.expect(page.locator("#layer")).to_be_hidden()
+
+
+BOX = """one => { const {x, y, width, height} = one.getBoundingClientRect();
+                  return [x, y, width, height, one.naturalWidth / one.naturalHeight]; }"""
+
+
+def test_the_layer_lies_on_the_picture(page):
+    """Both in the proportions of the file, which are not those of the network's square."""
+    search(page, "a dog")
+    page.locator("#results .card").first.click()
+    page.locator(".part").first.click()
+    for place in ("#large", "#layer"):
+        playwright.expect(page.locator(place)).to_be_visible()
+    picture, layer = (page.locator(place).evaluate(BOX) for place in ("#large", "#layer"))
+    assert layer == pytest.approx(picture, rel=0.01)
+    assert picture[2] / picture[3] == pytest.approx(4 / 3, rel=0.01) == picture[4]
+    assert picture[0] >= 0 and picture[0] + picture[2] <= page.viewport_size["width"] + 1
+
+
+def test_parts_are_switched_by_taps(page):
+    search(page, "a dog")
+    page.locator("#results .card").nth(2).click()
+    layer, alike = page.locator("#layer"), page.locator("#alike")
+    first, second = page.locator(".part").nth(0), page.locator(".part").nth(1)
+    playwright.expect(page.locator("#large")).to_be_visible()
+    playwright.expect(layer).to_be_hidden()  # the clean picture comes first
+    playwright.expect(page.locator("#close")).to_be_focused()
+    playwright.expect(alike).to_be_disabled()
+    playwright.expect(page.locator("#facts")).to_contain_text("40 × 30")
+    tap = "one => one.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    first.evaluate(tap)
+    playwright.expect(layer).to_be_visible()
+    playwright.expect(alike).to_be_enabled()
+    second.evaluate(tap)
+    pressed = page.locator(".part[aria-pressed=true]")
+    playwright.expect(pressed).to_have_count(1)
+    playwright.expect(pressed).to_contain_text("part 2")
+    second.evaluate(tap)
+    playwright.expect(pressed).to_have_count(0)
+    playwright.expect(layer).to_be_hidden()
+    playwright.expect(alike).to_be_disabled()
+    first.hover()
+    playwright.expect(layer).to_be_visible()
+    page.mouse.move(0, 0)
+    playwright.expect(layer).to_be_hidden()
+
+
+def test_from_picture_to_picture_in_the_viewer(page):
+    search(page, "a dog")
+    all_ids = page.locator("#results .card").evaluate_all("all => all.map(one => one.dataset.id)")
+    names = [one.rsplit("/", 1)[1] for one in all_ids]
+    page.locator("#results .card").first.click()
+    name = page.locator("#name")
+    playwright.expect(name).to_have_text(names[0])
+    playwright.expect(page.locator("#previous")).to_be_disabled()
+    page.keyboard.press("ArrowRight")
+    playwright.expect(name).to_have_text(names[1])
+    page.locator("#next").click()
+    playwright.expect(name).to_have_text(names[2])
+    page.keyboard.press("ArrowLeft")
+    playwright.expect(name).to_have_text(names[1])
+    page.keyboard.press("Escape")
+    playwright.expect(page.locator("#viewer")).to_be_hidden()
+    page.wait_for_function("id => document.activeElement.dataset.id === id", arg=all_ids[1])
+    page.locator("#results .card").first.click()
+    page.locator(".stage").click(position={"x": 3, "y": 3})  # beside the picture
+    playwright.expect(page.locator("#viewer")).to_be_hidden()
+
+
+def test_the_start(page):
+    some = page.locator("#some .card")
+    playwright.expect(some).to_have_count(6)
+    some.first.click()
+    playwright.expect(page.locator("#facts")).to_contain_text("40 × 30")
+    playwright.expect(page.locator(".part")).to_have_count(3)
+    page.locator(".part").nth(2).click()
+    playwright.expect(page.locator("#layer")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="people at the beach").click()
     cards(page, 6)
-    page.locator(".card").first.hover()
-    page.wait_for_function("() => document.querySelector('.card .layer')?.naturalWidth > 0")
+    playwright.expect(page.locator("#start")).to_be_hidden()
+
+
+def test_the_address_keeps_the_question(page):
+    search(page, "a dog")
+    page.locator("summary").click()
+    page.locator("#filter").fill("name < '4'")
+    page.locator("#filter").press("Enter")  # every field searches
+    cards(page, 4)
+    page.reload()
+    cards(page, 4)
+    assert page.locator("#words").input_value() == "a dog"
+    playwright.expect(page.locator("#filter")).to_be_visible()
+    assert page.locator("#filter").input_value() == "name < '4'"
+    page.locator("#results .card").nth(1).click()
+    page.locator(".part").nth(1).click()
+    page.locator("#alike").click()
+    playwright.expect(page.locator("#like")).to_contain_text("like part 2")
+    page.reload()
+    playwright.expect(page.locator("#like")).to_contain_text("like part 2")
+    cards(page, 4)
+    page.go_back()
+    playwright.expect(page.locator("#like")).to_be_hidden()
+    cards(page, 4)
+    page.go_back()
+    cards(page, 6)
+    assert page.locator("#filter").input_value() == ""
+    page.go_back()
+    playwright.expect(page.locator("#start")).to_be_visible()
+    cards(page, 0)
+    page.go_forward()
+    cards(page, 6)
+
+
+def test_words_beside_a_picture_are_sent_with_it(page, app, monkeypatch):
+    asked, ask = [], app.state.diverset.search
+
+    def noted(question, picture, rule):
+        asked.append((question.words, list(question.also), picture is not None, rule))
+        return ask(question, picture, rule)
+
+    monkeypatch.setattr(app.state.diverset, "search", noted)
+    search(page, "a dog")
+    page.locator("#results .card").first.click()
+    page.locator("#whole").click()
+    playwright.expect(page.locator("#like")).to_contain_text("like ")
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
+    search(page, "snow")
+    assert asked[-1] == ("snow", [], True, "similarity")
+    page.locator("#results .card").first.click()
+    page.locator(".part").first.click()
+    page.locator("#alike").click()
+    playwright.expect(page.locator("#like")).to_contain_text("like part 1")
+    playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
+    search(page, "a cat")
+    playwright.expect(page.locator("#note")).to_contain_text("also show “a cat”")
+    assert asked[-1] == ("", ["a cat"], True, "part")
+
+
+def test_more_hits_are_asked_for(page):
+    page.route(
+        "**/question.js",
+        lambda route: route.fulfill(
+            response=(got := route.fetch()), body=got.text().replace("FIRST = 40", "FIRST = 2")
+        ),
+    )
+    page.reload()
+    search(page, "a dog", 2)
+    page.locator("#further").click()
+    cards(page, 4)
+    page.reload()
+    cards(page, 4)
+    page.locator("#further").click()
+    cards(page, 6)
+    page.go_back()  # one step: more of the same is no new question
+    playwright.expect(page.locator("#start")).to_be_visible()
+
+
+def test_an_empty_library_says_so_until_pictures_come(browser, tmp_path):
+    photos = make_pictures(tmp_path / "photos", 2)
+    with Library.prepare(tmp_path / "library", make_model(tmp_path / "model")) as library:
+        with running(create_app(library)) as found:
+            context = browser.new_context()
+            opened = context.new_page()
+            opened.goto(found)
+            empty = opened.locator("#empty")
+            playwright.expect(empty).to_contain_text("The library is empty")
+            index_folders(library, [photos])
+            playwright.expect(empty).to_be_hidden(timeout=20_000)
+            playwright.expect(opened.locator("#some .card")).to_have_count(2)
+            context.close()
 
 
 def test_pictures_errors_and_empty_answers(page, tmp_path, app):
@@ -120,9 +325,13 @@ def test_pictures_errors_and_empty_answers(page, tmp_path, app):
     cards(page, 6)
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no picture")
-    page.locator("#file").set_input_files(str(broken))
-    playwright.expect(page.locator("#note.error")).to_contain_text("not a picture")
-    page.get_by_role("button", name="without this picture").click()
+    for _ in range(2):  # the same file may be chosen again
+        page.locator("#file").set_input_files(str(broken))
+        playwright.expect(page.locator("#note.error")).to_contain_text("not a picture")
+        playwright.expect(page.locator("#like")).to_be_hidden()
+        cards(page, 6)
+        playwright.expect(page.locator("#results")).to_have_class("stale")
+        search(page, "a dog")
     page.locator("#words").fill("a dog")
     page.locator("summary").click()
     page.locator("#filter").fill("width > 100000")
@@ -135,6 +344,7 @@ def test_pictures_errors_and_empty_answers(page, tmp_path, app):
     app.state.diverset.searcher.calibration = Calibration(-9, 0, 0)
     page.locator("#words").press("Enter")
     playwright.expect(page.locator("#note")).to_contain_text("Nothing matches well")
+    playwright.expect(page.locator("#results .unlikely b")).to_have_count(6)
     app.state.diverset.searcher.calibration = Calibration(9, 0, 0)
 
 
@@ -186,17 +396,18 @@ def test_wishes_are_sent_with_pictures(page, app, tmp_path, monkeypatch):
     near = Asked("", ["snow", "a cat"], ["a red boat"], "width > 1", 40)
     beside = replace(near, words="a dog", coverage=True, weights=[])
     assert asked[-1] == beside
-    page.locator(".card").first.click()
+    page.locator("#results .card").first.click()
     page.locator("#whole").click()
     playwright.expect(page.locator("#like")).not_to_contain_text("mine.png")
     playwright.expect(page.locator("#coverage")).to_be_disabled()
     playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
     assert asked[-1] == near
+    playwright.expect(page.locator("#results .card b")).to_have_count(0)  # no odds, no number
     page.locator("#words").fill("a dog")
     page.locator("#words").press("Enter")
     playwright.expect(page.locator("#coverage")).to_be_enabled()
     playwright.expect(page.locator("#note")).to_contain_text("6 pictures")
-    assert asked[-1] == beside
+    assert asked[-1] == beside  # the picture stays, the words come to it
 
 
 def test_keys(page):
@@ -204,7 +415,8 @@ def test_keys(page):
     page.keyboard.press("Enter")
     cards(page, 6)
     page.keyboard.press("ArrowDown")
-    focused = "() => [...document.querySelectorAll('.card')].indexOf(document.activeElement)"
+    focused = """() => [...document.querySelectorAll('#results .card')]
+        .indexOf(document.activeElement)"""
     assert page.evaluate(focused) == 0
     page.keyboard.press("ArrowRight")
     assert page.evaluate(focused) == 1
@@ -226,7 +438,7 @@ def test_light_and_dark_can_be_read(page):
     cards(page, 6)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        for place in ("#note", "summary", "#ask > button", "#ask .button", "#words", "#status"):
+        for place in ("#note", "summary", "button.button", "label.button", "#words", "#status"):
             ink, ground = seen(page.locator(place))
             assert (luminance(ground) < 0.2) == (scheme == "dark"), (scheme, place, ground)
             assert contrast(ink, ground) >= 4.5, (scheme, place, ink, ground)
@@ -260,17 +472,18 @@ def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
 
 
 def test_indexing_is_seen_while_it_runs(page, app):
-    catalog = app.state.diverset.library.catalog
-    job = {"done": 3, "total": 12, "rate": 1.5, "at": time.time(), "ended": False}
-    catalog.note("job", job)
-    page.reload()
-    playwright.expect(page.locator("#status")).to_contain_text("indexing: 3 of 12, 1.5 a second")
-    bar = page.locator("#status progress")
-    assert bar.evaluate("one => [one.value, one.max]") == [3, 12]
-    catalog.note("job", {**job, "done": 7})
-    playwright.expect(page.locator("#status")).to_contain_text("indexing: 7 of 12")
-    catalog.note("job", {**job, "done": 12, "ended": True})
-    playwright.expect(page.locator("#status")).to_contain_text("6 pictures")
+    library = app.state.diverset.library
+    job = {"done": 3, "total": 12, "rate": 1.5, "ended": False}
+    status, bar = page.locator("#status"), page.locator("#status progress")
+    with library.working():
+        library.catalog.note("job", job)
+        page.reload()
+        playwright.expect(status).to_contain_text("indexing: 3 of 12, 1.5 a second")
+        playwright.expect(status).to_contain_text("about 6 s left")
+        assert bar.evaluate("one => [one.value, one.max]") == [3, 12]
+        library.catalog.note("job", {**job, "done": 7})
+        playwright.expect(status).to_contain_text("indexing: 7 of 12")
+    playwright.expect(status).to_contain_text("6 pictures")
     playwright.expect(bar).to_have_count(0)
 
 
@@ -287,10 +500,12 @@ def test_the_routes_can_be_read(page):
 
 
 def test_a_server_that_is_gone(page):
-    page.locator("#words").fill("a dog")
+    search(page, "a dog")
     page.route("**/search", lambda route: route.abort())
     page.locator("#words").press("Enter")
     playwright.expect(page.locator("#note.error")).to_contain_text("server does not answer")
+    cards(page, 6)  # what was found before stays, but not as if it were the answer
+    playwright.expect(page.locator("#results")).to_have_class("stale")
     page.unroute("**/search")
     page.locator("#words").press("Enter")
-    cards(page, 6)
+    playwright.expect(page.locator("#results:not(.stale) .card")).to_have_count(6)

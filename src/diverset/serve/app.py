@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,10 +22,11 @@ from diverset.library.library import Library
 from diverset.search.command import as_dict, grouped
 from diverset.search.drawing import reasons
 from diverset.search.query import Asked
-from diverset.search.searcher import Elements
+from diverset.search.searcher import Elements, Match
 from diverset.serve.guard import Guard, Limits
 from diverset.serve.refusals import add_refusals
 from diverset.serve.schemas import (
+    About,
     Element,
     ElementNumber,
     Explanation,
@@ -166,6 +168,11 @@ def _add_items(app: APIRouter, state: State) -> None:
         """The indexed pictures, by path."""
         return Listed(total=state.status().pictures, ids=state.listed(offset, limit))
 
+    @app.get("/items/about")
+    def about(id: Id) -> About:
+        """What is known of a picture: its parts, size, place and time."""
+        return state.about(id)
+
     @app.get("/items/picture", response_class=Response)
     def picture(request: Request, id: Id, side: int = 256) -> Response:
         """A picture as a JPEG of one of a few sizes; the file itself never leaves."""
@@ -203,7 +210,10 @@ def _answered(
     return Found(
         matches_well=answer.matches_well,
         cutoff=answer.cutoff,
-        by_probability=answer.by_probability,
         milliseconds=1000 * (time.perf_counter() - started),
-        groups=[[Item(**as_dict(one)) for one in each] for each in some if each],
+        groups=[[_item(one, answer.by_probability) for one in each] for each in some if each],
     )
+
+
+def _item(match: Match, rated: bool) -> Item:
+    return Item(**as_dict(match if rated else replace(match, probability=None)))

@@ -56,7 +56,8 @@ class Upload(Wished):
 
 
 class Item(BaseModel):
-    """One hit; elements are counted from 1."""
+    """One hit; elements are counted from 1. Where several things count, there is no probability:
+    hits would not be in its order."""
 
     id: str
     score: float
@@ -67,15 +68,10 @@ class Item(BaseModel):
 
 
 class Found(BaseModel):
-    """An answer; `matches_well` is false where not even the best hit is likely right.
-
-    `by_probability` is false where several things count: then hits are not in the order of their
-    probabilities, which tell how well all the words fit as one text.
-    """
+    """An answer; `matches_well` is false where not even the best hit is likely right."""
 
     matches_well: bool
     cutoff: float
-    by_probability: bool
     milliseconds: float
     groups: list[list[Item]]
 
@@ -96,6 +92,14 @@ class Explanation(BaseModel):
 class Listed(BaseModel):
     total: int
     ids: list[str]
+
+
+class About(BaseModel):
+    """A picture beside any question: how many parts it has, and what its file tells."""
+
+    id: str
+    parts: int
+    metadata: dict[str, Any]
 
 
 class Job(BaseModel):

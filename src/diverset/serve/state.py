@@ -14,6 +14,7 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
+from diverset.data.preprocess import Preprocess
 from diverset.errors import NotFoundError, OptionError, RebuiltError
 from diverset.library.catalog import INDEXED, SKIPPED, File
 from diverset.library.indexing import is_below
@@ -24,9 +25,10 @@ from diverset.search.query import Asked
 from diverset.search.searcher import Answer, Elements, Searcher
 from diverset.search.thumbnails import thumbnail
 from diverset.serve.cache import Cache
-from diverset.serve.schemas import Job, Status
+from diverset.serve.schemas import About, Job, Status
 
 KEPT = 64 * 2**20  # bytes of thumbnails and maps, some 10 KB each
+LAYER = 256  # pixels of a map's longer side; it is smooth, so browsers may enlarge it
 LOOK = 1.0  # seconds between two looks at whether the library is still the same
 DECODERS = 2  # pictures of many megapixels that are unpacked at a time, with 0.5 GB each
 
@@ -95,6 +97,13 @@ class State:
         found: Elements = stored.sets[0]
         return found
 
+    def about(self, name: str) -> About:
+        """What is known of a picture, whatever is asked."""
+        stored = self.library.pictures.get([self.known(name).path])
+        if not stored.ids:
+            raise NotFoundError("there is no such picture in the library; GET /items lists them")
+        return About(id=name, parts=stored.sets.shape[1], metadata=dict(stored.metadata[0]))
+
     def place(self, element: int) -> int:
         """Where an element is in its set, which people count from 1."""
         slots = self.library.about["image_slots"]
@@ -148,10 +157,41 @@ class State:
         pixels = self._pixels(path)
         with self._model:
             share = picture_maps(self.library.encoder, pixels)[place]
-        colour = COLOURS[place % len(COLOURS)]
-        mask = np.asarray(mask_of(share, (128, 128)), dtype=np.float32) * 0.75
-        layer = Image.new("RGB", (128, 128), colour)
-        layer.putalpha(Image.fromarray(mask.astype(np.uint8)))
+        about = self.about(path).metadata
+        size = _within(LAYER, about["width"], about["height"])
+        left, top, right, bottom = _seen(self.library.encoder.preprocess, size)
+        mask = np.asarray(mask_of(share, (right - left, bottom - top)), dtype=np.float32) * 0.75
+        alpha = Image.new("L", size, 0)  # nothing is drawn where the network did not look
+        alpha.paste(Image.fromarray(mask.astype(np.uint8)), (left, top))
+        layer = Image.new("RGB", size, COLOURS[place % len(COLOURS)])
+        layer.putalpha(alpha)
         stream = io.BytesIO()
         layer.save(stream, "PNG")
         return stream.getvalue()
+
+
+def _within(side: int, width: int, height: int) -> tuple[int, int]:
+    """The size of a picture whose longer side is made `side`.
+
+    >>> _within(256, 4000, 1000)
+    (256, 64)
+    """
+    scale = side / max(width, height)
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+def _seen(preprocess: Preprocess, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of what the network sees of a picture of this size.
+
+    >>> _seen(Preprocess(224, crop="squash"), (200, 100))
+    (0, 0, 200, 100)
+    >>> _seen(Preprocess(224, crop="center", resize=256), (200, 100))
+    (56, 6, 144, 94)
+    """
+    width, height = size
+    if preprocess.crop == "squash":
+        return 0, 0, width, height
+    share = preprocess.size / (preprocess.resize or preprocess.size)
+    side = max(1, round(min(size) * share))
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side

@@ -1,215 +1,198 @@
-// The page: asks the server, shows a grid, lays what an element looked at over the pictures.
-const at = (id) => document.getElementById(id);
-let picture = null; // a File that was dropped, pasted or chosen
-let like = null; // {id, element} of "more like this"
+// The page: asks what the fields or the address say, and shows the answer.
+import { at, made, say } from "./dom.js";
+import { cards, face } from "./cards.js";
+import {
+  FIRST, MOST, fromAddress, fromFields, isAsked, keep, kept, send, toAddress, toFields,
+} from "./question.js";
+import { basename } from "./server.js";
+import { fill, setUpExamples } from "./start.js";
+import { watch } from "./status.js";
+import { setUpViewer, view, viewed } from "./viewer.js";
+
+let beside = {}; // the picture a question is about: {like, element} or {upload}
 let latest = 0; // the newest question; answers to older ones are dropped
-let cutoff = 0;
 
-async function fetched(url, options) {
-  const answer = await fetch(url, options).catch(() => {
-    throw new Error("The server does not answer; is diverset serve still running?");
-  });
-  const content = await answer.json().catch(() => ({}));
-  if (answer.ok) return content;
-  const detail = content.detail;
-  throw new Error(typeof detail === "string" ? detail : detail?.[0]?.message ?? `status ${answer.status}`);
+// Ask what stands in the fields, and let Back lead to what was asked before.
+function ask(k = FIRST) {
+  const question = fromFields(beside, k);
+  const address = toAddress(question);
+  const same = address === (location.hash || location.pathname);
+  if (!same && k !== FIRST) history.replaceState(null, "", address);
+  else if (!same) history.pushState(null, "", address);
+  if (isAsked(question)) return answer(question);
+  begin();
+  say("Type some words, or drop a picture.");
 }
 
-function question() {
-  const split = (id) => at(id).value.split(",").map((one) => one.trim()).filter(Boolean);
-  const narrowed = {
-    also: split("also"), without: split("without"), filter: at("filter").value.trim(),
-    groups: at("groups").checked,
-  };
-  if (like) return fetched(`/similar?${filled(new URLSearchParams(), { ...like, ...narrowed })}`);
-  const wished = {
-    ...narrowed, words: at("words").value.trim(), coverage: at("coverage").checked,
-  };
-  if (picture) {
-    const body = filled(new FormData(), { ...wished, picture });
-    return fetched("/similar", { method: "POST", body });
-  }
-  return fetched("/search", {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(wished),
-  });
+// Ask what stands in the address: after a reload, Back or Forward.
+function restore() {
+  const question = fromAddress(location.hash);
+  const { like, element, upload } = question;
+  const lost = upload && !kept(upload);
+  beside = lost ? {} : like ? { like, element } : upload ? { upload } : {};
+  toFields(question);
+  if (at("viewer").open) at("viewer").close();
+  if (isAsked(question) && !lost) return answer(question);
+  begin();
+  if (lost) say("The picture that was sent is not kept; drop it again.");
 }
 
-// Fields as forms and addresses have them: one for each value of a list, none for what is empty.
-function filled(form, fields) {
-  for (const [name, value] of Object.entries(fields))
-    for (const one of [value].flat()) if (one) form.append(name, one);
-  return form;
+function begin() {
+  latest += 1;
+  showBeside();
+  say("");
+  document.title = "diverset";
+  at("start").hidden = false;
+  at("further").hidden = true;
+  at("results").replaceChildren();
+  at("results").classList.remove("stale");
 }
 
-async function ask() {
+async function answer(question) {
   const mine = ++latest;
-  if (!picture && !like && !at("words").value.trim()) return say("Type some words, or drop a picture.");
+  showBeside();
   say("searching …");
   at("results").setAttribute("aria-busy", "true");
   try {
-    const found = await question();
-    if (mine === latest) show(found);
+    const found = await send(question);
+    if (mine === latest) show(found, question);
   } catch (error) {
-    if (mine === latest) { at("results").replaceChildren(); say(error.message, true); }
-  } finally {
-    at("results").removeAttribute("aria-busy");
+    if (mine === latest) fail(error, question);
   }
+  if (mine === latest) at("results").removeAttribute("aria-busy");
 }
 
-function say(text, wrong = false) {
-  at("note").textContent = text;
-  at("note").classList.toggle("error", wrong);
+// What was found before stays, visibly old; a picture that could not be searched with does not.
+function fail(error, question) {
+  say(error.message, true);
+  at("results").classList.add("stale");
+  at("further").hidden = true;
+  if (!question.upload) return;
+  beside = {};
+  history.replaceState(null, "", toAddress({ ...question, upload: "" }));
+  showBeside();
 }
 
-function show(found) {
-  cutoff = found.cutoff;
-  const count = found.groups.reduce((sum, some) => sum + some.length, 0);
-  const took = `${Math.round(found.milliseconds)} ms`;
-  if (!count) say("No picture passes. Change the filter, or index a folder: diverset index FOLDER");
-  else if (!found.matches_well) say("Nothing matches well; these are the nearest.");
-  else say(`${count} pictures, ${took}`);
+function show(found, question) {
+  const items = found.groups.flat();
+  const before = new Map([...at("results").querySelectorAll(".card")].map((one) =>
+    [one.dataset.id, one.querySelector("img")]));
+  const open = (item) => view(items, item);
   const parts = found.groups.flatMap((some, place) => {
-    const grid = document.createElement("div");
-    grid.className = "grid";
-    grid.append(...some.map(card));
-    if (found.groups.length < 2) return [grid];
-    const head = document.createElement("h2");
-    head.textContent = `group ${place + 1}`;
-    return [head, grid];
+    const grid = made("div", "grid", ...cards(some, found.cutoff, open, before));
+    return question.groups ? [heading(some, place), grid] : [grid];
   });
+  at("start").hidden = true;
+  at("results").classList.remove("stale");
   at("results").replaceChildren(...parts);
+  at("further").hidden = items.length < question.k || question.k >= MOST;
+  say(summary(found, items.length, question));
+  document.title = `${question.words || at("like").innerText.replace("✕", "").trim()} – diverset`;
 }
 
-const source = (id, side) => `/items/picture?${new URLSearchParams({ id, side })}`;
-const layer = (id, element) => `/items/map?${new URLSearchParams({ id, element })}`;
+function heading(some, place) {
+  const count = some.length === 1 ? "1 picture" : `${some.length} pictures`;
+  return made("h2", "", face(some[0].id, some[0].element), `group ${place + 1}`,
+    made("small", "", count));
+}
 
-function card(item) {
-  const one = document.createElement("button");
-  one.className = "card";
-  one.title = item.id;
+function summary(found, count, { words, element }) {
+  if (!count) return "No picture passes. Change the filter, or index a folder: diverset index FOLDER";
+  const also = element && words ? ` with something like this part that also show “${words}”` : "";
+  if (!found.matches_well) return "Nothing matches well; these are the nearest.";
+  return `${count} ${count === 1 ? "picture" : "pictures"}${also}, ${Math.round(found.milliseconds)} ms`;
+}
+
+// The chip that names the picture a question is about, and the way to get rid of it.
+function showBeside() {
+  const { like, element, upload } = beside;
+  at("like").hidden = !like && !upload;
+  at("like").replaceChildren();
+  showCoverage();
+  if (at("like").hidden) return;
+  const name = like ? basename(like) : kept(upload).name || "the pasted picture";
+  const drop = made("button", "", "✕");
+  drop.setAttribute("aria-label", "without this picture");
+  drop.addEventListener("click", () => { beside = {}; ask(); });
+  const small = like ? face(like, element) : preview(kept(upload));
+  const text = element ? `like part ${element} of ${name}` : `like ${name}`;
+  at("like").append(small, made("span", "", text), drop);
+}
+
+function preview(file) {
   const image = new Image();
-  image.loading = "lazy";
-  image.alt = item.metadata.name ?? item.id;
-  image.src = source(item.id, 256);
-  const said = document.createElement("b");
-  const likely = item.probability;
-  said.textContent = likely === null ? item.score.toFixed(2) : `${Math.round(100 * likely)} %`;
-  if (likely !== null && likely < cutoff) one.classList.add("unlikely");
-  one.append(image, said);
-  const over = new Image();
-  over.className = "layer";
-  over.alt = "";
-  one.addEventListener("pointerenter", (event) => {
-    if (event.pointerType !== "mouse") return;
-    over.src = layer(item.id, item.element);
-    image.after(over);
-  });
-  one.addEventListener("pointerleave", () => over.remove());
-  one.addEventListener("click", () => view(item));
-  return one;
+  const address = URL.createObjectURL(file);
+  image.alt = "";
+  image.addEventListener("load", () => URL.revokeObjectURL(address));
+  image.addEventListener("error", () => image.remove()); // a kind that the browser does not know
+  image.src = address;
+  return made("span", "face", image);
 }
 
-function view(item) {
-  at("large").src = source(item.id, 1024);
-  at("large").alt = item.metadata.name ?? "";
-  at("path").textContent = item.id;
-  at("layer").hidden = true;
-  const shares = item.elements.map((share, place) => {
-    const one = document.createElement("button");
-    one.textContent = `part ${place + 1}: ${Math.round(100 * share)} %`;
-    one.title = "click: more like this part";
-    const peek = () => { at("layer").src = layer(item.id, place + 1); at("layer").hidden = false; };
-    one.addEventListener("pointerenter", peek);
-    one.addEventListener("focus", peek);
-    one.addEventListener("click", () => more(item.id, place + 1));
-    return one;
-  });
-  at("elements").replaceChildren(...shares);
-  at("whole").onclick = () => more(item.id);
-  at("viewer").showModal();
-}
-
-function more(id, element) {
-  at("viewer").close();
-  picture = null;
-  like = { id, element };
-  at("words").value = "";
-  const name = id.split("/").pop();
-  limit(element ? `like part ${element} of ${name}` : `like ${name}`);
-  ask();
+// Only words have things to be met, and beside a part they are asked for in another way.
+function showCoverage() {
+  const { like, element } = beside;
+  at("coverage").disabled = Boolean(element || (like && !at("words").value.trim()));
 }
 
 function take(file) {
   if (!file) return;
   // Browsers do not know every kind, such as HEIC; what has none is for the server to tell.
   if (file.type && !file.type.startsWith("image/")) return say("That is no picture.", true);
-  picture = file;
-  like = null;
-  limit(`like ${file.name || "the pasted picture"}`);
+  beside = { upload: keep(file) };
   ask();
 }
 
-function limit(text) {
-  const drop = document.createElement("button");
-  drop.textContent = "✕";
-  drop.setAttribute("aria-label", "without this picture");
-  drop.onclick = () => { picture = like = null; limit(""); ask(); };
-  at("like").replaceChildren(text, " ", drop);
-  at("like").hidden = !text;
-  at("coverage").disabled = Boolean(like); // a picture has no words to be met
+function moveAmongCards(event) {
+  const all = [...document.querySelectorAll(".card")].filter((one) => one.checkVisibility());
+  const place = all.indexOf(document.activeElement);
+  const columns = place < 0
+    ? 1 : getComputedStyle(all[place].parentElement).gridTemplateColumns.split(" ").length;
+  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
+  if (step && place >= 0) { event.preventDefault(); all[place + step]?.focus(); }
+  if (event.key === "ArrowDown" && document.activeElement === at("words")) all[0]?.focus();
 }
 
-async function progress() {
-  try {
-    const now = await fetched("/status");
-    const job = now.indexing;
-    at("status").textContent = job
-      ? `indexing: ${job.done} of ${job.total}, ${job.rate.toFixed(1)} a second `
-      : `${now.pictures} pictures` + (now.skipped ? `, ${now.skipped} skipped` : "");
-    if (job) {
-      const bar = document.createElement("progress");
-      bar.max = job.total;
-      bar.value = job.done;
-      bar.setAttribute("aria-label", "indexing");
-      at("status").append(bar);
-    }
-    if (!now.pictures && !at("note").textContent)
-      say("The library is empty. Index a folder: diverset index FOLDER");
-    setTimeout(progress, job ? 2000 : 15000);
-  } catch (error) {
-    at("status").textContent = error.message;
-    setTimeout(progress, 5000);
-  }
-}
-
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  if (like) { like = null; limit(""); }
-  ask();
+at("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
+at("words").addEventListener("input", showCoverage);
+at("file").addEventListener("change", () => {
+  const [file] = at("file").files;
+  at("file").value = ""; // else the same file could not be chosen again
+  take(file);
 });
-at("file").addEventListener("change", () => take(at("file").files[0]));
-at("groups").addEventListener("change", ask);
-at("coverage").addEventListener("change", ask);
-at("close").addEventListener("click", () => at("viewer").close());
+for (const id of ["groups", "coverage"])
+  at(id).addEventListener("change", () => { if (isAsked(fromFields(beside))) ask(); });
+at("further").addEventListener("click", () =>
+  ask(Math.min(MOST, fromAddress(location.hash).k + FIRST)));
 addEventListener("paste", (event) => take(event.clipboardData.files[0]));
 addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("dropping"); });
-addEventListener("dragleave", () => document.body.classList.remove("dropping"));
+addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) document.body.classList.remove("dropping"); // out of the window
+});
 addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("dropping");
   take(event.dataTransfer.files[0]);
 });
 addEventListener("keydown", (event) => {
-  if (event.key === "/" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) {
+  if (event.key === "/" && !document.activeElement.matches("input:not([type=checkbox])")) {
     event.preventDefault();
     at("words").focus();
   }
-  const cards = [...document.querySelectorAll(".card")];
-  const place = cards.indexOf(document.activeElement);
-  const columns = cards.length
-    ? getComputedStyle(cards[0].parentElement).gridTemplateColumns.split(" ").length : 1;
-  const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
-  if (step && place >= 0) { event.preventDefault(); cards[place + step]?.focus(); }
-  if (event.key === "ArrowDown" && document.activeElement === at("words")) cards[0]?.focus();
+  moveAmongCards(event);
 });
-progress();
+addEventListener("popstate", restore);
+
+setUpViewer((like, element) => {
+  at("words").value = "";
+  beside = { like, element };
+  ask();
+  scrollTo(0, 0);
+});
+at("viewer").addEventListener("close", () => {
+  const all = [...document.querySelectorAll(".card")].filter((one) => one.checkVisibility());
+  all.find((one) => one.dataset.id === viewed())?.focus();
+});
+setUpExamples((words) => { at("words").value = words; beside = {}; ask(); });
+restore();
+watch((now) => fill(now, view));
