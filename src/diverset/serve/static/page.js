@@ -93,7 +93,7 @@ function show(found, question) {
 function heading(some, place) {
   const count = some.length === 1 ? "1 picture" : `${some.length} pictures`;
   return made("h2", "", face(some[0].id, some[0].element), `group ${place + 1}`,
-    made("small", "", count));
+    made("small", "", ` ${count}`));
 }
 
 function summary(found, count, { words, element }) {

@@ -9,7 +9,6 @@ export const FIRST = 40; // hits of a new question
 export const MOST = 200; // hits that the server gives at most
 const TEXTS = ["words", "also", "without", "filter"];
 const SWITCHES = ["groups", "coverage"];
-const NUMBERS = ["element", "k"];
 const sent = new Map(); // files by the name they have in addresses; gone when the page is
 
 export function keep(file) {
@@ -42,9 +41,9 @@ export function toAddress(question) {
 }
 
 export function fromAddress(hash) {
-  const question = { k: FIRST, ...Object.fromEntries(new URLSearchParams(hash.slice(1))) };
-  for (const name of NUMBERS) if (name in question) question[name] = Number(question[name]);
-  return question;
+  const question = Object.fromEntries(new URLSearchParams(hash.slice(1)));
+  const element = Number(question.element) || undefined;
+  return { ...question, element, k: Math.min(MOST, Number(question.k) || FIRST) };
 }
 
 export function send(question) {

@@ -52,10 +52,13 @@ function proportion(width, height, id) {
 }
 
 function part(id, number, share) {
-  const label = share === null ? "" : ` ${Math.round(100 * share)} %`;
-  const one = made("button", "part", `part ${number}`, made("small", "", label));
+  const one = made("button", "part", `part ${number}`);
   one.setAttribute("aria-pressed", "false");
-  if (share !== null) one.title = `${Math.round(100 * share)} % of the match`;
+  if (share !== null) {
+    const percent = `${Math.round(100 * share)} %`;
+    one.append(made("small", "", ` ${percent}`));
+    one.title = `${percent} of the match`;
+  }
   one.addEventListener("pointerenter", (event) => { if (event.pointerType === "mouse") lay(number); });
   one.addEventListener("pointerleave", () => lay(chosen));
   one.addEventListener("focus", () => { if (one.matches(":focus-visible")) lay(number); });
