@@ -45,7 +45,10 @@ class Watch:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(HEADERS)
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                # The page is several files: an old one must not meet new ones after an upgrade.
+                headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
         try:
