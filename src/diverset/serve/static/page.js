@@ -190,6 +190,7 @@ setUpViewer((like, element) => {
   scrollTo(0, 0);
 });
 at("viewer").addEventListener("close", () => {
+  if (document.activeElement.matches("input")) return; // somebody was faster and types already
   const all = [...document.querySelectorAll(".card")].filter((one) => one.checkVisibility());
   all.find((one) => one.dataset.id === viewed())?.focus();
 });
