@@ -61,3 +61,13 @@ def test_a_folded_block_of_either_stride(size):
                 if isinstance(part, ConvNorm):
                     part.fold()
             torch.testing.assert_close(folded(pixels), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_weights_that_change_are_packed_anew():
+    needs_kernels(torch.float32)
+    conv, x = frozen(), torch.randn(1, 8, 5, 5)
+    first = convolve(conv, x, (1, 1))
+    conv.weight.mul_(2)
+    conv.bias.mul_(2)
+    torch.testing.assert_close(convolve(conv, x, (1, 1)), 2 * first)
+    torch.testing.assert_close(convolve(deepcopy(conv), x, (1, 1)), 2 * first)

@@ -7,9 +7,14 @@ Networks decide what they join.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+# Not on the modules themselves: packed weights cannot be copied as these are.
+_PACKED: WeakKeyDictionary[nn.Conv2d, tuple[object, Tensor, Tensor | None]] = WeakKeyDictionary()
 
 
 def fits(conv: nn.Conv2d, x: Tensor) -> bool:
@@ -42,13 +47,9 @@ def convolve(
         relu6: whether it ends with ReLU6.
         residual: what is added before.
     """
-    before, after = same
-    weight = conv.weight
-    if after > before:  # a kernel with a row and a column of zeros in front costs less than a copy
-        weight = functional.pad(weight, (1, 0, 1, 0))
     dtype = _dtype(x)
-    bias = None if conv.bias is None else conv.bias.to(dtype)
-    given = (weight.to(dtype), bias, (after, after), conv.stride, conv.dilation, conv.groups)
+    weight, bias = _packed(conv, same, dtype, tuple(x.shape))
+    given = (weight, bias, (same[1],) * 2, conv.stride, conv.dilation, conv.groups)
     pointwise = torch.ops.mkldnn._convolution_pointwise
     found: Tensor
     if residual is None:
@@ -58,6 +59,23 @@ def convolve(
     found = pointwise.binary(x.to(dtype), residual.to(dtype), *given, "add", 1.0, None, [], None)
     # There is no kernel for a sum with ReLU6 behind it.
     return functional.relu6(found, inplace=True) if relu6 else found
+
+
+def _packed(
+    conv: nn.Conv2d, same: tuple[int, int], dtype: torch.dtype, shape: tuple[int, ...]
+) -> tuple[Tensor, Tensor | None]:
+    """Weights in the order that the kernel reads them in, made once: they are frozen."""
+    before, after = same
+    weight, bias = conv.weight, conv.bias
+    key = (dtype, same, weight.data_ptr(), weight._version)
+    kept = _PACKED.get(conv)
+    if kept is None or kept[0] != key:
+        if after > before:  # zeros in front of the kernel cost less than a padded copy of the input
+            weight = functional.pad(weight, (1, 0, 1, 0))
+        where = ((after, after), conv.stride, conv.dilation, conv.groups, shape)
+        packed = torch.ops.mkldnn._reorder_convolution_weight(weight.to(dtype), *where)
+        kept = _PACKED[conv] = (key, packed, None if bias is None else bias.to(dtype))
+    return kept[1], kept[2]
 
 
 def _dtype(x: Tensor) -> torch.dtype:
