@@ -57,6 +57,7 @@ def _add_table(library: Library, table: str, given: argparse.Namespace, line: Li
     try:
         count, encoded = index_table(library, table, given.column, line)
     except DataError as error:
+        line.end()
         print(f"diverset index: {error}", file=sys.stderr)
         return False
     line.end()

@@ -110,10 +110,16 @@ def forget(library: Library, files: Sequence[File]) -> None:
 
 def _storable(found: Found, outcome: Outcome) -> bool:
     """Whether a database can hold the path; if not, it is a skipped one in every run."""
-    try:
-        found.path.encode()
-    except UnicodeEncodeError:
+    if not _is_utf8(found.path):
         outcome.skipped[found.path] = "its name is not UTF-8; rename it"
+        return False
+    return True
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
         return False
     return True
 
@@ -212,14 +218,14 @@ class _Job:
     def _store(self, batch: _Batch, copied: dict[Read, Records]) -> None:
         """Make one batch durable: pending, then in the index, then indexed."""
         self._skip(batch.failed)
-        files = [*batch.fresh, *copied]
+        files = [_file(one, INDEXED) for one in (*batch.fresh, *copied)]
         if files:
             about = [one.metadata for one in batch.fresh]
             about += [{**stored.metadata[0], **one.metadata} for one, stored in copied.items()]
             sets = np.concatenate([*batch.sets, *(stored.sets for stored in copied.values())])
-            self.catalog.put(_file(one, PENDING) for one in files)
-            self.library.pictures.add([one.found.path for one in files], sets, about)
-            self.catalog.put(_file(one, INDEXED) for one in files)
+            self.catalog.put(replace(one, status=PENDING) for one in files)
+            self.library.pictures.add([one.path for one in files], sets, about)
+            self.catalog.put(files)
         self.outcome.encoded += len(batch.fresh)
         self.outcome.reused += len(copied)
 
@@ -266,10 +272,8 @@ def _checked(folder: Path) -> Path:
             f"there is no folder {folder}; check the path. What is indexed of it stays in the "
             "library, in case it is a disk that is not plugged in"
         )
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise DataError(f"the name of the folder {str(folder)!r} is not UTF-8; rename it") from None
+    if not _is_utf8(str(folder)):
+        raise DataError(f"the name of the folder {str(folder)!r} is not UTF-8; rename it")
     return folder
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from diverset.data.preprocess import Preprocess
 from diverset.errors import NotFoundError, OptionError, RebuiltError
+from diverset.index.base import Records
 from diverset.library.catalog import INDEXED, SKIPPED, File
 from diverset.library.indexing import is_below
 from diverset.library.library import Library
@@ -29,6 +30,7 @@ from diverset.serve.schemas import About, Job, Status
 
 KEPT = 64 * 2**20  # bytes of thumbnails and maps, some 10 KB each
 LAYER = 256  # pixels of a map's longer side; it is smooth, so browsers may enlarge it
+NO_PICTURE = "there is no such picture in the library; GET /items lists them"
 LOOK = 1.0  # seconds between two looks at whether the library is still the same
 DECODERS = 2  # pictures of many megapixels that are unpacked at a time, with 0.5 GB each
 
@@ -86,22 +88,24 @@ class State:
         """An indexed picture under an indexed folder; no other file is read."""
         file = None if "\0" in name else self.library.indexed(name)
         if file is None or not is_below(name, self.library.catalog.roots):
-            raise NotFoundError("there is no such picture in the library; GET /items lists them")
+            raise NotFoundError(NO_PICTURE)
         return file
+
+    def _stored(self, name: str) -> Records:
+        """What the index has of a known picture, which another process may just have dropped."""
+        stored = self.library.pictures.get([self.known(name).path])
+        if not stored.ids:
+            raise NotFoundError(NO_PICTURE)
+        return stored
 
     def picture(self, name: str) -> Elements:
         """The stored set of a picture."""
-        stored = self.library.pictures.get([self.known(name).path])
-        if not stored.ids:
-            raise NotFoundError("there is no such picture in the library; GET /items lists them")
-        found: Elements = stored.sets[0]
+        found: Elements = self._stored(name).sets[0]
         return found
 
     def about(self, name: str) -> About:
         """What is known of a picture, whatever is asked."""
-        stored = self.library.pictures.get([self.known(name).path])
-        if not stored.ids:
-            raise NotFoundError("there is no such picture in the library; GET /items lists them")
+        stored = self._stored(name)
         return About(id=name, parts=stored.sets.shape[1], metadata=dict(stored.metadata[0]))
 
     def place(self, element: int) -> int:
