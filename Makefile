@@ -1,22 +1,21 @@
-# Everything runs in .venv, which the first target makes from the locked versions.
+# Everything runs in .venv, created on first use from the versions in constraints.txt.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := $(BIN)/python -m pytest
-FAILED := --last-failed --last-failed-no-failures none
 
 .PHONY: demo test lint types check clean
 
-demo: $(READY)  ## the main job, on a small worked example
+demo: $(READY)  ## train, compare and search on generated images
 	$(BIN)/diverset demo
 
-test: $(READY)  ## all tests; AGAIN=1: those that failed, and nothing worse, get one more try, alone
-	$(PYTEST) -n auto || { [ $$? = 1 ] && [ -n "$(AGAIN)" ] && $(PYTEST) $(FAILED); }
+test: $(READY)  ## all tests
+	$(BIN)/python -m pytest -n auto
 
-lint: $(READY)
+lint: $(READY)  ## style, formatting and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(READY)
 	$(BIN)/mypy

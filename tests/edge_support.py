@@ -1,5 +1,4 @@
-"""Qdrant's own core, which the package qdrant-edge-py runs in this process, behind the calls of the
-client that `QdrantStore` makes: what a server computes, without a server."""
+"""A client for `QdrantStore` over Qdrant's core in this process (qdrant-edge-py)."""
 
 import uuid
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ from qdrant_client import models
 
 
 class EdgeClient:
-    """One collection in a folder."""
+    """A client with one collection, in a folder."""
 
     def __init__(self, folder: str) -> None:
         self.folder, self.shard, self.metadata = folder, None, None
@@ -20,11 +19,11 @@ class EdgeClient:
     def create_collection(self, name, vectors_config, metadata, **layout):
         vectors = {
             key: edge.EdgeVectorParams(
-                one.size,
+                item.size,
                 edge.Distance.Dot,
-                hnsw_config=edge.HnswIndexConfig(_default(one.hnsw_config.m, 16), 100, 10),
+                hnsw_config=edge.HnswIndexConfig(_default(item.hnsw_config.m, 16), 100, 10),
             )
-            for key, one in vectors_config.items()
+            for key, item in vectors_config.items()
         }
         early = edge.EdgeOptimizersConfig(indexing_threshold=100)  # KB; graphs of small collections
         self.shard = edge.EdgeShard.create(self.folder, edge.EdgeConfig(vectors, optimizers=early))
@@ -36,85 +35,85 @@ class EdgeClient:
     def upsert(self, name, batch, wait):
         points = [
             edge.Point(
-                uuid.UUID(one), {key: rows[place] for key, rows in batch.vectors.items()}, payload
+                uuid.UUID(item), {key: rows[index] for key, rows in batch.vectors.items()}, payload
             )
-            for place, (one, payload) in enumerate(zip(batch.ids, batch.payloads, strict=True))
+            for index, (item, payload) in enumerate(zip(batch.ids, batch.payloads, strict=True))
         ]
         self.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def query_batch_points(self, name, requests):
-        return [SimpleNamespace(points=self.shard.query(_request(one))) for one in requests]
+        return [SimpleNamespace(points=self.shard.query(_request(item))) for item in requests]
 
     def count(self, name, count_filter, exact):
-        asked = edge.CountRequest(exact=exact, filter=_filter(count_filter))
-        return SimpleNamespace(count=self.shard.count(asked))
+        request = edge.CountRequest(exact=exact, filter=_filter(count_filter))
+        return SimpleNamespace(count=self.shard.count(request))
 
     def close(self):
         self.shard.close()
 
 
-def _request(asked: models.QueryRequest):
+def _request(request: models.QueryRequest):
     return edge.QueryRequest(
-        limit=asked.limit,
-        query=edge.Formula(_expression(asked.query.formula), asked.query.defaults),
-        prefetches=[_prefetch(one) for one in asked.prefetch],
-        with_vector=asked.with_vector,
-        with_payload=asked.with_payload,
+        limit=request.limit,
+        query=edge.Formula(_expression(request.query.formula), request.query.defaults),
+        prefetches=[_prefetch(item) for item in request.prefetch],
+        with_vector=request.with_vector,
+        with_payload=request.with_payload,
     )
 
 
-def _prefetch(asked: models.Prefetch):
-    params = asked.params or models.SearchParams()
+def _prefetch(prefetch: models.Prefetch):
+    params = prefetch.params or models.SearchParams()
     return edge.Prefetch(
-        limit=asked.limit,
-        query=edge.Query.Nearest(asked.query, asked.using),
-        prefetches=[_prefetch(one) for one in asked.prefetch or []],
+        limit=prefetch.limit,
+        query=edge.Query.Nearest(prefetch.query, prefetch.using),
+        prefetches=[_prefetch(inner) for inner in prefetch.prefetch or []],
         params=edge.SearchParams(hnsw_ef=params.hnsw_ef, exact=bool(params.exact)),
-        filter=_filter(asked.filter),
+        filter=_filter(prefetch.filter),
     )
 
 
-def _expression(asked):
-    match asked:
+def _expression(expression):
+    match expression:
         case models.SumExpression():
-            return edge.Expression.Sum([_expression(one) for one in asked.sum])
+            return edge.Expression.Sum([_expression(item) for item in expression.sum])
         case models.MultExpression():
-            return edge.Expression.Mult([_expression(one) for one in asked.mult])
+            return edge.Expression.Mult([_expression(item) for item in expression.mult])
         case models.ExpExpression():
-            return edge.Expression.Exp(_expression(asked.exp))
+            return edge.Expression.Exp(_expression(expression.exp))
         case models.LnExpression():
-            return edge.Expression.Ln(_expression(asked.ln))
+            return edge.Expression.Ln(_expression(expression.ln))
         case str():
-            return edge.Expression.Variable(asked)
+            return edge.Expression.Variable(expression)
         case _:
-            return edge.Expression.Constant(asked)
+            return edge.Expression.Constant(expression)
 
 
-def _filter(asked):
-    if asked is None:
+def _filter(condition):
+    if condition is None:
         return None
-    parts = {name: getattr(asked, name) for name in ("must", "should", "must_not")}
+    parts = {name: getattr(condition, name) for name in ("must", "should", "must_not")}
     return edge.Filter(
         **{
-            name: None if some is None else [_condition(one) for one in some]
-            for name, some in parts.items()
+            name: None if conditions is None else [_condition(item) for item in conditions]
+            for name, conditions in parts.items()
         }
     )
 
 
-def _condition(asked):
-    match asked:
+def _condition(condition):
+    match condition:
         case models.Filter():
-            return _filter(asked)
+            return _filter(condition)
         case models.IsEmptyCondition():
-            return edge.IsEmptyCondition(asked.is_empty.key)
+            return edge.IsEmptyCondition(condition.is_empty.key)
         case models.FieldCondition(match=models.MatchValue()):
-            return edge.FieldCondition(asked.key, match=edge.MatchValue(asked.match.value))
+            return edge.FieldCondition(condition.key, match=edge.MatchValue(condition.match.value))
         case models.FieldCondition():
-            bounds = asked.range.model_dump(exclude_none=True)
-            return edge.FieldCondition(asked.key, range=edge.RangeFloat(**bounds))
+            bounds = condition.range.model_dump(exclude_none=True)
+            return edge.FieldCondition(condition.key, range=edge.RangeFloat(**bounds))
         case _:
-            raise TypeError(asked)
+            raise TypeError(condition)
 
 
 def _default(value, otherwise):

@@ -1,10 +1,10 @@
-"""Filters to be tried on every store: items with awkward metadata, and random trees."""
+"""Filters for tests of every store: items with unusual metadata, and random trees."""
 
 import json
 
 from hypothesis import strategies as st
 
-from diverset.index.where import And, Compare, Not, Or, Where
+from diverset.index.filter_language import TEXT_OPERATORS, And, Compare, Filter, Not, Or
 
 HOSTILE = ["", "'", "''", '"', "%s", "%(k)s", "{}", "\\", "'; DROP TABLE x; --", "$1", "a\nb", "ä",
            "\U0001f600", "null", "true", "1", "é", "e\u0301", "Z", "a"]  # fmt: skip
@@ -13,14 +13,19 @@ VALUES = [*HOSTILE, *NUMBERS, True, False]
 FIELDS = ["a", "b", "metadata", "id", "_x1"]
 METADATA = [
     {field: value}
-    for place, value in enumerate([*VALUES, None])
-    for field in (FIELDS[place % 5], FIELDS[(place + 1) % 5])
+    for index, value in enumerate([*VALUES, None])
+    for field in (FIELDS[index % 5], FIELDS[(index + 1) % 5])
 ] + [{}, {"a": 1, "b": "1", "_x1": True}, {"a": "Z", "b": 2, "id": None}]
 
-UNSTORABLE = ["\0", "a\0b"]  # half a surrogate pair is no filter at all
+UNSTORABLE = ["\0", "a\0b"]  # half a surrogate pair does not parse
 values = st.sampled_from([*VALUES, *UNSTORABLE])
 compares = st.builds(
     Compare, st.sampled_from(FIELDS), st.sampled_from(["=", "<", "<=", ">", ">="]), values
+) | st.builds(
+    Compare,
+    st.sampled_from(FIELDS),
+    st.sampled_from(TEXT_OPERATORS),
+    st.sampled_from([*HOSTILE, *UNSTORABLE]),
 )
 trees = st.recursive(
     compares,
@@ -33,33 +38,39 @@ trees = st.recursive(
 )
 
 
-def written(where: Where) -> str:
-    """A tree as the text that reads as it."""
-    match where:
+def to_text(tree: Filter) -> str:
+    """A tree as text that parses to it."""
+    match tree:
         case And(parts):
-            return "(" + " and ".join(written(part) for part in parts) + ")"
+            return "(" + " and ".join(to_text(part) for part in parts) + ")"
         case Or(parts):
-            return "(" + " or ".join(written(part) for part in parts) + ")"
+            return "(" + " or ".join(to_text(part) for part in parts) + ")"
         case Not(part):
-            return f"not ({written(part)})"
-        case Compare(field, sign, value):
+            return f"not ({to_text(part)})"
+        case Compare(field, operator, value):
             if isinstance(value, str):
-                return f"{field} {sign} '" + value.replace("'", "''") + "'"
-            return f"{field} {sign} {json.dumps(value)}"
+                return f"{field} {operator} '" + value.replace("'", "''") + "'"
+            return f"{field} {operator} {json.dumps(value)}"
 
 
-def leaves(where: Where) -> list[Compare]:
-    match where:
+def leaves(tree: Filter) -> list[Compare]:
+    match tree:
         case And(parts) | Or(parts):
             return [leaf for part in parts for leaf in leaves(part)]
         case Not(part):
             return leaves(part)
         case Compare():
-            return [where]
+            return [tree]
 
 
-def orders_text(where: Where, by: list[str] | None = None) -> bool:
+def orders_text(tree: Filter, by: list[str] | None = None) -> bool:
     return any(
-        isinstance(leaf.value, str) and leaf.sign != "=" and (by is None or leaf.value in by)
-        for leaf in leaves(where)
+        isinstance(leaf.value, str)
+        and leaf.operator in ("<", "<=", ">", ">=")
+        and (by is None or leaf.value in by)
+        for leaf in leaves(tree)
     )
+
+
+def compares_parts_of_text(tree: Filter) -> bool:
+    return any(leaf.operator in TEXT_OPERATORS for leaf in leaves(tree))

@@ -1,4 +1,4 @@
-"""What several test files share: stored numbers and small sets."""
+"""Shared by several test files: recorded numbers and small random sets."""
 
 from pathlib import Path
 

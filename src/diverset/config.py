@@ -1,105 +1,140 @@
-"""The architecture of a model as frozen dataclasses, validated, to and from plain dicts.
+"""The architecture of a model as validated frozen dataclasses, to and from plain dicts.
 
 The defaults are the paper's: D = 1024, K = 4, T = 4, alpha = 16, region features and a bi-GRU.
-This module knows nothing of torch, files or the command line.
+None means "not given".
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from diverset.errors import OptionError, check_choice
+from diverset.errors import OptionError, check_choice, check_positive
 
 IMAGE_KINDS = ("regions", "convolution")
 TEXT_KINDS = ("bigru", "transformer")
 SET_KINDS = ("slots", "pie_net", "transformer", "pooled", "gaussian", "local")
-SIMILARITY_KINDS = ("smooth_chamfer", "chamfer", "mil", "match_probability", "scan")
+PRECOMPUTED = "precomputed"  # sets of a model that is not built from a recipe, such as a CLIP
+CROSS_ATTENTION = ("scan", "imram", "sgr", "saf", "naaf", "caan")
+SIMILARITY_KINDS = ("smooth_chamfer", "chamfer", "mil", "match_probability", *CROSS_ATTENTION)
+GRAPHS = ("coco", "f30k")
+MERGES = ("mean", "concatenate")
 
 
 @dataclass(frozen=True)
-class ImageConfig:
-    """How pictures become local and global features."""
+class EncoderConfig:
+    """What both encoders can configure: regularization, global feature, pretrained backbone."""
+
+    dropout: float = 0.1
+    pooling: str | None = None
+    """Global feature: "max", "average" or "gpo", or the "last" state of a bigru. None: max over
+    regions and tokens, average over maps, last of a bigru."""
+    backbone: str | None = None
+    """Network that computes the inputs, e.g. "efficientnet_lite2" for images or "minilm" for texts;
+    None if inputs are maps, regions, words or token states."""
+    trainable_blocks: int = 0
+    """Number of trained blocks, counted from the output: 0 freezes the backbone, -1 trains all."""
+    cache_frozen_features: bool = False
+    """Compute the output of the frozen blocks once, into the feature cache; train and save only
+    the blocks after them. Needs trainable_blocks of 1 or more."""
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether training reads cached features of a frozen backbone or of frozen blocks."""
+        return self.cache_frozen_features or not self.trainable_blocks
+
+    def _check(self, side: str) -> None:
+        for name in ("backbone", "pooling"):
+            if getattr(self, name) == "":
+                raise OptionError(f"{side}.{name} is ''; give a name, or null for none")
+        _check_dropout(f"{side}.dropout", self.dropout)
+        if self.cache_frozen_features and self.trainable_blocks < 1:
+            raise OptionError(
+                f"{side}.cache_frozen_features is set and {side}.trainable_blocks is "
+                f"{self.trainable_blocks}; caching needs 1 or more trainable blocks, but not all"
+            )
+
+
+@dataclass(frozen=True)
+class ImageConfig(EncoderConfig):
+    """How images become local and global features (Sec. 3.1)."""
 
     kind: str = "regions"
     """"regions" of an object detector or the "convolution" map of a CNN."""
     input_width: int = 2048
     """Width of a region's feature, or channels of the map."""
-    dropout: float = 0.1
     mlp_reads: str = "projection"
-    """Regions only: "projection" as in the paper's code, "input" as in VSE-infinity."""
-    pooling: str = "default"
-    """Global feature: "max", "average", "gpo"; the default is max on regions, average on maps."""
-    backbone: str = ""
-    """Network under a convolution map, e.g. "efficientnet_lite2"; empty where maps are given."""
-    backbone_size: int = 0
-    """Its input in pixels; 0 takes its own."""
-    trained_blocks: int = 0
-    """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
-    cache_below: bool = False
-    """Extract what the frozen blocks below the trained ones give once, into the feature cache, and
-    train and store only the blocks above; needs trained_blocks from 1 on."""
+    """Regions only: "projection" as in the paper's code, "input" as in VSE-infinity, "nothing" for
+    a linear projection without MLP as in SCAN."""
+    grid: int | None = None
+    """Convolution only: average the map to this many rows and columns; None keeps all cells."""
+    graph: str | None = None
+    """VSRN: graph layers and a GRU over regions or cells, in the published variant for "coco" or
+    "f30k"; None for none. `pooling`, `dropout` and `mlp_reads` then do not apply."""
+    graph_corrected: bool = False
+    """VSRN: normalise every region. The published code normalises every feature over regions."""
+    backbone_size: int | None = None
+    """Input size of the backbone in pixels; None for its default."""
 
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
-        check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input"))
+        check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input", "nothing"))
         check_positive("image.input_width", self.input_width)
-        _check_dropout("image.dropout", self.dropout)
-        _check_cache_below("image", self.cache_below, self.trained_blocks)
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether training reads what a frozen network, or frozen blocks, gave once."""
-        return self.cache_below or not self.trained_blocks
+        check_positive("image.grid", self.grid)
+        if self.graph is not None:
+            check_choice("image.graph", self.graph, GRAPHS)
+        if self.graph is not None and self.pooling is not None:
+            raise OptionError(
+                f"image.graph is {self.graph} and image.pooling {self.pooling}; the graph's GRU "
+                "computes the global feature, so set image.pooling to null"
+            )
+        if self.grid is not None and self.kind != "convolution":
+            raise OptionError(
+                f"image.grid is {self.grid}, but image.kind is {self.kind}; only maps have a grid"
+            )
+        check_positive("image.backbone_size", self.backbone_size)
+        self._check("image")
 
 
 @dataclass(frozen=True)
-class TextConfig:
-    """How captions become local and global features."""
+class TextConfig(EncoderConfig):
+    """How captions become local and global features (Sec. 3.1)."""
 
     kind: str = "bigru"
     """"bigru" over word embeddings or the hidden states of a "transformer"."""
-    vocabulary_size: int = 0
-    """Number of words (bigru); 0 takes it from the vocabulary."""
+    vocabulary_size: int | None = None
+    """Number of words (bigru); None takes it from the vocabulary."""
     input_width: int = 300
     """Width of a word embedding (bigru) or of a hidden state (transformer)."""
-    dropout: float = 0.1
     positions: bool = True
-    """Whether words carry sine positions."""
-    pooling: str = "default"
-    """Global feature: "last" state (bigru), "max", "average", "gpo"; default: last, or max."""
+    """Whether sine position codes are added to the words."""
     bidirectional: bool = True
-    """bigru only; False reads forward only, as VSE++ does."""
+    """bigru only; False reads forward only, as in VSE++."""
     local: str = "words"
     """bigru only: local features are the "words" (the paper) or the GRU's "states" (SCAN)."""
-    backbone: str = ""
-    """Network under the token states, e.g. "minilm"; empty where states are given."""
-    trained_blocks: int = 0
-    """How many of its upper blocks are trained: 0 freezes it, -1 trains all."""
-    cache_below: bool = False
-    """Extract what the frozen blocks below the trained ones give once, into the feature cache, and
-    train and store only the blocks above; needs trained_blocks from 1 on."""
+    merge: str = "mean"
+    """bigru only: both directions by "mean", or "concatenate" (PVSE)."""
+    word_range: float | None = None
+    """bigru only: initial word embeddings are uniform within ± this number (0.1 in VSE++, SCAN and
+    their successors); None draws them from a normal distribution."""
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)
+        check_choice("text.merge", self.merge, MERGES)
         check_positive("text.input_width", self.input_width)
-        _check_dropout("text.dropout", self.dropout)
-        _check_cache_below("text", self.cache_below, self.trained_blocks)
-
-    @property
-    def is_cached(self) -> bool:
-        """Whether training reads what a frozen network, or frozen blocks, gave once."""
-        return self.cache_below or not self.trained_blocks
+        check_positive("text.vocabulary_size", self.vocabulary_size)
+        check_positive("text.word_range", self.word_range)
+        self._check("text")
 
 
 @dataclass(frozen=True)
 class SetConfig:
-    """How features become a set of embeddings."""
+    """How features become an embedding set (Sec. 3.2)."""
 
     kind: str = "slots"
     """"slots" (the paper), "pie_net" (PVSE), "transformer", "pooled" (K = 1), "gaussian" (PCME),
-    "local" (SCAN: all local features)."""
+    "local" (all local features, for cross-attention); "precomputed" for embeddings of a CLIP."""
     size: int = 4
     """Number K of elements."""
     iterations: int = 4
@@ -118,7 +153,7 @@ class SetConfig:
     """Whether the global feature is added to the slots (False: ablation)."""
 
     def __post_init__(self) -> None:
-        check_choice("set.kind", self.kind, SET_KINDS)
+        check_choice("set.kind", self.kind, (*SET_KINDS, PRECOMPUTED))
         check_choice("set.initial", self.initial, ("learned", "random"))
         check_choice("set.update", self.update, ("residual", "gru"))
         for name in ("size", "iterations", "heads", "inner_width", "mlp_factor"):
@@ -130,7 +165,7 @@ class SetConfig:
 
 @dataclass(frozen=True)
 class SimilarityConfig:
-    """How two sets are compared."""
+    """How two embedding sets are compared (Sec. 3.3)."""
 
     kind: str = "smooth_chamfer"
     alpha: float = 16.0
@@ -138,15 +173,29 @@ class SimilarityConfig:
     direction: str = "t2i"
     """scan: which side attends to the other, "t2i" or "i2t"."""
     attention: float = 9.0
-    """scan: lambda 1 (9 for t2i, 4 for i2t)."""
+    """scan, imram, naaf: lambda of the attention (scan: 9 for t2i, 4 for i2t; imram: 9 on
+    Flickr30K, 11 on COCO; naaf: 20)."""
     sharpness: float = 6.0
     """scan: lambda 2 (Flickr30K: 6 and 5, COCO: 20)."""
     pooling: str = "lse"
     """scan: "lse" or "mean"."""
+    steps: int = 3
+    """imram: how often a query attends."""
+    mode: str = "full"
+    """imram: "text" (words attend to regions), "image" (regions to words), or "full", both."""
+    inner_width: int | None = None
+    """sgr, saf: width of a comparison, 256 by default; caan: width of its attention, 128."""
+    max_regions: int = 36
+    """sgr, saf: largest number of regions or cells of an image; each has its own batch norm."""
+    dropout: float = 0.4
+    """sgr, saf: dropout of the global vectors."""
 
     def __post_init__(self) -> None:
         check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)
-        check_positive("similarity.alpha", self.alpha)
+        check_choice("similarity.mode", self.mode, ("full", "text", "image"))
+        for name in ("alpha", "attention", "steps", "inner_width", "max_regions"):
+            check_positive(f"similarity.{name}", getattr(self, name))
+        _check_dropout("similarity.dropout", self.dropout)
 
 
 @dataclass(frozen=True)
@@ -163,33 +212,74 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         check_positive("dim", self.dim)
+        _check_limits(self)
+        kind, sets = self.similarity.kind, (self.image_set.kind, self.text_set.kind)
+        needs = {kind in CROSS_ATTENTION, *(of_side == "local" for of_side in sets)}
+        if len(needs) > 1:
+            raise OptionError(
+                f"similarity.kind is {kind}, image_set.kind and text_set.kind are {sets[0]} and "
+                f"{sets[1]}; cross-attention ({', '.join(CROSS_ATTENTION)}) and sets of kind local "
+                "need each other"
+            )
 
 
 Config = TypeVar("Config")
 
+# A configuration comes with a model, so it may be anybody's.
+MAX_NUMBER = 2**24
+MAX_OPTIONS = {
+    "size": 4096, "iterations": 100, "steps": 100, "heads": 1024, "mlp_factor": 1024, "grid": 1024,
+    "backbone_size": 4096, "max_regions": 4096, "trainable_blocks": 1024,
+}  # fmt: skip
 
-def to_dict(settings: Any) -> dict[str, Any]:
+
+def _check_limits(config: ModelConfig) -> None:
+    """Raise if a number is so large that building or running the model would never end."""
+    for name, value in flat_options(config).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            limit = MAX_OPTIONS.get(name.rpartition(".")[2], MAX_NUMBER)
+            if not abs(value) <= limit:
+                raise OptionError(f"{name} is {value}; at most {limit:,} is supported")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
     """A dataclass as plain nested dicts."""
-    return dataclasses.asdict(settings)
+    return dataclasses.asdict(config)
 
 
-def chosen_settings(settings: Any) -> dict[str, Any]:
-    """Only what differs from the defaults, so that an option added later changes nothing.
+def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
+    """All options of nested dataclasses by their full names.
 
-    >>> chosen_settings(ModelConfig(dim=64, image_set=SetConfig(size=2)))
+    >>> flat_options(ModelConfig(dim=64))["image_set.size"]
+    4
+    """
+    options: dict[str, Any] = {}
+    for option in dataclasses.fields(config):
+        name, value = prefix + option.name, getattr(config, option.name)
+        if dataclasses.is_dataclass(value):
+            options |= flat_options(value, f"{name}.")
+        else:
+            options[name] = value
+    return options
+
+
+def non_default_options(config: Any) -> dict[str, Any]:
+    """The options that differ from the defaults; a new option does not change the result.
+
+    >>> non_default_options(ModelConfig(dim=64, image_set=SetConfig(size=2)))
     {'dim': 64, 'image_set': {'size': 2}}
     """
-    found: dict[str, Any] = {}
-    for one in dataclasses.fields(settings):
-        value, default = getattr(settings, one.name), getattr(type(settings)(), one.name)
+    options: dict[str, Any] = {}
+    for option in dataclasses.fields(config):
+        value, default = getattr(config, option.name), getattr(type(config)(), option.name)
         if value != default:
             nested = dataclasses.is_dataclass(value)
-            found[one.name] = chosen_settings(value) if nested else value
-    return found
+            options[option.name] = non_default_options(value) if nested else value
+    return options
 
 
 def from_dict(kind: type[Config], values: dict[str, Any], where: str = "") -> Config:
-    """Nested dicts as a dataclass; a key it does not have is refused by name.
+    """Nested dicts as a dataclass; unknown keys are rejected by name.
 
     >>> from_dict(ModelConfig, {"dim": 64, "image_set": {"size": 2}}).image_set.size
     2
@@ -205,36 +295,40 @@ def from_dict(kind: type[Config], values: dict[str, Any], where: str = "") -> Co
     for key in values:
         if key not in hints:
             raise OptionError(f"unknown option {prefix}{key}; choose from: {', '.join(hints)}")
-    built: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for key, value in values.items():
         if dataclasses.is_dataclass(hints[key]):
-            built[key] = from_dict(hints[key], value, prefix + key)
+            options[key] = from_dict(hints[key], value, prefix + key)
+        elif get_origin(hints[key]) is tuple:
+            options[key] = _tuple_of(get_args(hints[key])[0], value, prefix + key)
         else:
-            built[key] = _checked(prefix + key, value, hints[key])
-    return kind(**built)
+            options[key] = _checked(prefix + key, value, hints[key])
+    return kind(**options)
 
 
-def _checked(name: str, value: Any, expected: type) -> Any:
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+def _tuple_of(kind: Any, values: Any, name: str) -> tuple[Any, ...]:
+    """A list of dicts as a tuple of dataclasses."""
+    if not isinstance(values, list | tuple):
+        raise OptionError(f"{name} is {values!r}; give a list")
+    return tuple(from_dict(kind, value, f"{name}[{row}]") for row, value in enumerate(values))
+
+
+def _checked(name: str, value: Any, expected: Any) -> Any:
+    if (
+        float in (expected, *get_args(expected))
+        and isinstance(value, int)
+        and not isinstance(value, bool)
+    ):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise OptionError(f"{name} is larger than any floating point number") from error
     if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
-        raise OptionError(f"{name} is {value!r}; give a {expected.__name__}")
+        kind = getattr(expected, "__name__", str(expected))
+        raise OptionError(f"{name} is {value!r}; its type is {kind}")
     return value
-
-
-def check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise OptionError(f"{name} is {value}; give a number above 0")
 
 
 def _check_dropout(name: str, value: float) -> None:
     if not 0 <= value < 1:
         raise OptionError(f"{name} is {value}; a dropout rate lies in [0, 1)")
-
-
-def _check_cache_below(name: str, cache_below: bool, trained_blocks: int) -> None:
-    if cache_below and trained_blocks < 1:
-        raise OptionError(
-            f"{name}.cache_below is set and {name}.trained_blocks is {trained_blocks}; there is "
-            "something below trained blocks where 1 or more, not all, are trained"
-        )

@@ -1,29 +1,17 @@
-"""What diverset raises when it is given something it cannot use.
+"""The exceptions of diverset.
 
-Every error says what is wrong, which value it saw and what to do next. All of them derive
-from `DiversetError`, so one `except` clause is enough for a caller who only wants to report.
-
-    DiversetError
-    ├── ShapeError         a tensor has the wrong shape, or two do not fit each other
-    ├── InputError         the shape fits, the content does not: NaN, zero vectors, no words
-    ├── OptionError        an option that does not exist, or a value outside its range
-    ├── CheckpointError    a file of weights that is missing, truncated, foreign or of another model
-    ├── VocabularyError    a vocabulary file that cannot be read safely
-    ├── DataError          a dataset file that is missing, truncated or contradicts itself
-    ├── NotFoundError      something that is asked for by name and not there
-    ├── EngineError        a search engine that cannot be reached, or holds something else
-    ├── IndexFileError     an index that is missing, damaged, foreign, read-only or out of space
-    │   └── RebuiltError   a library that was emptied or removed while it was in use
-    └── MissingExtraError  an optional package that is needed here and not installed
+Every message says what is wrong, the value, and what to do next. All exceptions derive from
+`DiversetError`.
 """
 
 import importlib
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from types import ModuleType
 
 
 class DiversetError(Exception):
-    """The root of everything that diverset raises on purpose."""
+    """The base class of all exceptions of diverset."""
 
 
 class ShapeError(DiversetError, ValueError):
@@ -31,7 +19,7 @@ class ShapeError(DiversetError, ValueError):
 
 
 class InputError(DiversetError, ValueError):
-    """The shape fits, the content does not: NaN, a zero vector, an empty caption."""
+    """The values are invalid: NaN, a zero vector, an empty caption."""
 
 
 class OptionError(DiversetError, ValueError):
@@ -39,7 +27,7 @@ class OptionError(DiversetError, ValueError):
 
 
 class CheckpointError(DiversetError):
-    """Weights that are missing, truncated, foreign or of another model."""
+    """Weights that are missing, truncated or of another model."""
 
 
 class VocabularyError(DiversetError, ValueError):
@@ -51,15 +39,23 @@ class DataError(DiversetError, ValueError):
 
 
 class NotFoundError(DiversetError, LookupError):
-    """Something that is asked for by name, and not there."""
+    """A name that does not exist."""
+
+
+class LockedError(DiversetError):
+    """Another process is writing to the same folder."""
 
 
 class EngineError(DiversetError):
-    """A search engine that cannot be reached, refuses, or holds something else than expected."""
+    """A search engine that cannot be reached, rejects a request, or holds unexpected data."""
 
 
 class IndexFileError(DiversetError):
     """An index that is missing, damaged, of another model or format, read-only or out of space."""
+
+
+class DamagedError(IndexFileError):
+    """Stored data that fail their checksum; the message names them."""
 
 
 class RebuiltError(IndexFileError):
@@ -67,7 +63,7 @@ class RebuiltError(IndexFileError):
 
 
 class MissingExtraError(DiversetError, ImportError):
-    """An optional package that is needed here and not installed."""
+    """An optional package that is not installed."""
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -84,8 +80,25 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
         raise OptionError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
 
 
+def check_positive(name: str, value: float | None) -> None:
+    """Raise an `OptionError` unless `value` is None (not given) or above 0."""
+    if value is not None and not value > 0:
+        raise OptionError(f"{name} is {value}; give a number above 0")
+
+
+def check_count(name: str, value: object) -> int:
+    """A whole number above 0, also of a numpy type, as an int.
+
+    >>> check_count("k", 3)
+    3
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise OptionError(f"{name} is {value!r}; give a whole number above 0")
+    return int(value)
+
+
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Import an optional module, or say which extra of diverset brings it.
+    """Import an optional module, or raise an error that names the extra to install.
 
     >>> import_extra("no_such_module", "data")
     Traceback (most recent call last):
@@ -102,7 +115,7 @@ def import_extra(module: str, extra: str) -> ModuleType:
 
 
 def a_few(values: Sequence[object], most: int = 3) -> str:
-    """Name the first values and count the others, for messages about long lists.
+    """The first values and the number of the others, for messages about long lists.
 
     >>> a_few(["a.jpg", "b.jpg", "c.jpg", "d.jpg", "e.jpg"])
     "'a.jpg', 'b.jpg', 'c.jpg' and 2 more"

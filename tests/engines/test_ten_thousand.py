@@ -7,10 +7,10 @@ import pytest
 from store_support import clustered_sets, exact_scores
 
 from diverset.engines import create_store
-from diverset.index.base import Settings
+from diverset.index.set_store import IndexSettings
 
 COUNT, SLOTS, DIM, K = 10_000, 4, 256, 10
-SETTINGS = Settings("m", SLOTS, DIM)
+SETTINGS = IndexSettings("m", SLOTS, DIM)
 IDS = [str(item) for item in range(COUNT)]
 pytestmark = pytest.mark.slow
 
@@ -29,21 +29,21 @@ def agrees(hits, scores) -> bool:
     return True
 
 
-def test_the_embedded_index_agrees(collection, embedded_address):
+def test_the_embedded_index_equals_brute_force(collection, embedded_address):
     sets, queries, scores = collection
     with closing(create_store(embedded_address(), SETTINGS)) as store:
         store.add(IDS, sets)
-        assert all(agrees(*one) for one in zip(store.search(queries, K), scores, strict=True))
+        assert all(agrees(*pair) for pair in zip(store.search(queries, K), scores, strict=True))
 
 
-def test_postgres_scores_all_rows(collection, postgres_address):
+def test_postgres_exact_search_equals_brute_force(collection, postgres_address):
     sets, queries, scores = collection
     with closing(create_store(postgres_address(), SETTINGS)) as store:
         store.add(IDS, sets)
-        assert all(agrees(*one) for one in zip(store.search(queries, K), scores, strict=True))
+        assert all(agrees(*pair) for pair in zip(store.search(queries, K), scores, strict=True))
 
 
-def test_qdrant_scores_all_points(collection, quick_qdrant_address):
+def test_qdrant_exact_search_equals_brute_force(collection, quick_qdrant_address):
     sets, queries, scores = collection
     with closing(create_store(quick_qdrant_address(), SETTINGS)) as store:
         store.add(IDS, sets)
@@ -51,8 +51,11 @@ def test_qdrant_scores_all_points(collection, quick_qdrant_address):
         assert agrees(store.search(queries[:1], K)[0], scores[0])
 
 
-def test_qdrant_scores_candidates(collection, quick_qdrant_address):
+def test_qdrant_approximate_search_finds_the_hits_of_brute_force(collection, quick_qdrant_address):
     sets, queries, scores = collection
     with closing(create_store(quick_qdrant_address(candidates=200), SETTINGS)) as store:
         store.add(IDS, sets)
-        assert all(agrees(*one) for one in zip(store.search(queries, K), scores, strict=True))
+        assert all(
+            agrees(*pair)
+            for pair in zip(store.search(queries, K, exact=False), scores, strict=True)
+        )

@@ -9,7 +9,7 @@ from diverset.features.pooling import POOLS, make_pool
 
 @pytest.mark.parametrize("name", POOLS)
 @given(st.integers(1, 6), st.integers(0, 5), st.integers(0, 999))
-def test_pools_never_see_padding(name, length, padding, seed):
+def test_pools_ignore_padding(name, length, padding, seed):
     torch.manual_seed(seed)
     pool = make_pool(name)
     local = torch.randn(1, length, 4)
@@ -25,7 +25,7 @@ def test_max_and_average():
     assert make_pool("average")(local, mask).tolist() == [[2.0, -3.0]]
 
 
-def test_gpo_weighs_ranks_and_sums_to_one():
+def test_the_weights_of_gpo_sum_to_one_and_ignore_the_order():
     pool = make_pool("gpo")
     constant = torch.full((2, 5, 3), 7.0)
     mask = torch.arange(5) < torch.tensor([[5], [2]])
@@ -48,6 +48,6 @@ def test_gpo_is_its_formula():
     torch.testing.assert_close(pool(local, mask)[0], torch.stack(expected))
 
 
-def test_an_unknown_pool_is_named():
+def test_an_unknown_pool_is_rejected_by_name():
     with pytest.raises(OptionError, match="pooling is 'sum'; choose one of: max, average, gpo"):
         make_pool("sum")

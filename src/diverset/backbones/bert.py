@@ -1,16 +1,16 @@
-"""BERT without the transformers library: its import alone takes longer than a search.
+"""BERT without the transformers library, whose import takes longer than a search.
 
-Parameters are named as in that library, so that its files load as they are and a fingerprint of
-the weights is the same either way. It reads folders with a BERT in safetensors and a
-tokenizer.json, such as MiniLM; everything else goes through `transformers_loading`.
+Parameters have the names of that library, so that its files load unchanged and fingerprints agree.
+It reads folders with a BERT in safetensors and a tokenizer.json, such as MiniLM; other networks are
+loaded by `transformers_loading`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from safetensors import SafetensorError
@@ -18,148 +18,123 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from diverset.errors import CheckpointError, a_few, import_extra
-
-
-@dataclass(frozen=True)
-class BertSettings:
-    """What of config.json decides the numbers."""
-
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    intermediate_size: int
-    max_position_embeddings: int = 512
-    type_vocab_size: int = 2
-    layer_norm_eps: float = 1e-12
-    hidden_dropout_prob: float = 0.1
-
-
-@dataclass(frozen=True)
-class States:
-    """What a network of the transformers library returns, as far as it is read here."""
-
-    last_hidden_state: Tensor
+from diverset.errors import CheckpointError, import_extra
+from diverset.runtime.weights import load_strictly
 
 
 class Bert(nn.Module):
-    """Token ids to token states."""
+    """Token ids to token states; `config` has the fields of config.json."""
 
-    def __init__(self, settings: BertSettings) -> None:
+    def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
-        self.config = settings
-        self.embeddings = _Embeddings(settings)
+        self.config = config
+        self.embeddings = _Embeddings(config)
         self.encoder = nn.Module()
-        self.encoder.layer = nn.ModuleList(
-            _Layer(settings) for _ in range(settings.num_hidden_layers)
-        )
-        self.pooler = nn.Module()  # unused, but part of the file and of its fingerprint
-        self.pooler.dense = nn.Linear(settings.hidden_size, settings.hidden_size)
+        self.encoder.layer = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        self.pooler = nn.Module()  # unused, but part of the file and of the fingerprint
+        self.pooler.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> States:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
         states = self.embeddings(input_ids)
         mask = attention_mask.bool()[:, None, None]
         for layer in self.encoder.layer:  # type: ignore[union-attr]
             states = layer(states, mask)
-        return States(states)
+        return SimpleNamespace(last_hidden_state=states)
 
 
 class _Embeddings(nn.Module):
-    def __init__(self, settings: BertSettings) -> None:
+    def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
-        width = settings.hidden_size
-        self.word_embeddings = nn.Embedding(settings.vocab_size, width)
-        self.position_embeddings = nn.Embedding(settings.max_position_embeddings, width)
-        self.token_type_embeddings = nn.Embedding(settings.type_vocab_size, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=settings.layer_norm_eps)
-        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
+        width = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, ids: Tensor) -> Tensor:
-        places = self.position_embeddings.weight[: ids.shape[1]]
-        found: Tensor = self.word_embeddings(ids) + self.token_type_embeddings.weight[0] + places
-        normed: Tensor = self.dropout(self.LayerNorm(found))
-        return normed
+        positions = self.position_embeddings.weight[: ids.shape[1]]
+        x: Tensor = self.word_embeddings(ids) + self.token_type_embeddings.weight[0] + positions
+        x = self.dropout(self.LayerNorm(x))
+        return x
 
 
 class _Output(nn.Module):
-    """A projection, added to what went before, and normed."""
+    """Projection, residual sum and layer norm."""
 
-    def __init__(self, inputs: int, settings: BertSettings) -> None:
+    def __init__(self, inputs: int, config: SimpleNamespace) -> None:
         super().__init__()
-        self.dense = nn.Linear(inputs, settings.hidden_size)
-        self.LayerNorm = nn.LayerNorm(settings.hidden_size, eps=settings.layer_norm_eps)
-        self.dropout = nn.Dropout(settings.hidden_dropout_prob)
+        self.dense = nn.Linear(inputs, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        found: Tensor = self.LayerNorm(self.dropout(self.dense(x)) + before)
-        return found
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        y: Tensor = self.LayerNorm(self.dropout(self.dense(x)) + residual)
+        return y
 
 
 class _Layer(nn.Module):
-    def __init__(self, settings: BertSettings) -> None:
+    def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
-        width = settings.hidden_size
-        self.heads, self.drop = settings.num_attention_heads, settings.hidden_dropout_prob
+        width = config.hidden_size
+        self.heads, self.drop = config.num_attention_heads, config.hidden_dropout_prob
         self.attention = nn.Module()
-        own = nn.Module()
-        own.query, own.key, own.value = (nn.Linear(width, width) for _ in range(3))
-        self.attention.add_module("self", own)
-        self.attention.output = _Output(width, settings)
+        projections = nn.Module()
+        projections.query, projections.key, projections.value = (
+            nn.Linear(width, width) for _ in range(3)
+        )
+        self.attention.add_module("self", projections)
+        self.attention.output = _Output(width, config)
         self.intermediate = nn.Module()
-        self.intermediate.dense = nn.Linear(width, settings.intermediate_size)
-        self.output = _Output(settings.intermediate_size, settings)
+        self.intermediate.dense = nn.Linear(width, config.intermediate_size)
+        self.output = _Output(config.intermediate_size, config)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         own: Any = self.attention.get_submodule("self")
-        query, key, value = (self._split(part(x)) for part in (own.query, own.key, own.value))
+        query, key, value = (self._heads(layer(x)) for layer in (own.query, own.key, own.value))
         drop = self.drop if self.training else 0.0
         mixed = F.scaled_dot_product_attention(query, key, value, mask, drop)
         x = self.attention.output(mixed.transpose(1, 2).flatten(2), x)  # type: ignore[operator]
         inner = F.gelu(self.intermediate.dense(x))  # type: ignore[operator]
-        found: Tensor = self.output(inner, x)
-        return found
+        y: Tensor = self.output(inner, x)
+        return y
 
-    def _split(self, x: Tensor) -> Tensor:
+    def _heads(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class WordPieces:
-    """The tokenizer of a folder, called as the transformers library calls its own."""
+    """The tokenizer of a folder, with the interface of those of the transformers library."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = str(folder / "tokenizer.json")
-        said = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-        self.model_max_length = int(said["model_max_length"])
-        self._made = import_extra("tokenizers", "backbones").Tokenizer.from_file(self.file)
-        self._made.no_padding()
+        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+        self.model_max_length = int(config["model_max_length"])
+        tokenizers = import_extra("tokenizers", "backbones")
+        self.file = folder / "tokenizer.json"  # copied by the ONNX export
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(self.file))
+        self._tokenizer.no_padding()
 
     def __call__(
         self, texts: Sequence[str], truncation: bool, max_length: int
     ) -> dict[str, list[list[int]]]:
-        self._made.enable_truncation(max_length)
-        return {"input_ids": [one.ids for one in self._made.encode_batch(list(texts))]}
+        self._tokenizer.enable_truncation(max_length)
+        return {
+            "input_ids": [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+        }
 
     def get_vocab(self) -> dict[str, int]:
-        words: dict[str, int] = self._made.get_vocab()
-        return words
+        return dict(self._tokenizer.get_vocab())
 
 
 def load_bert(folder: Path) -> tuple[Bert, WordPieces]:
-    """The network and the tokenizer of a folder, every weight from its file."""
+    """The network and the tokenizer of a folder, with all weights."""
     try:
-        said = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        names = BertSettings.__dataclass_fields__
-        network = Bert(BertSettings(**{name: said[name] for name in names}))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        network = Bert(SimpleNamespace(**config))
         tensors = load_file(folder / "model.safetensors")
         tokenizer = WordPieces(folder)
-    except (OSError, KeyError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"{folder} holds no complete BERT ({error}); install it again") from (
-            error
-        )
-    tensors.pop("embeddings.position_ids", None)  # a constant that old files carry
-    missing = network.load_state_dict(tensors, strict=False, assign=True)
-    if missing.missing_keys or missing.unexpected_keys:
-        wrong = [*missing.missing_keys, *missing.unexpected_keys]
-        raise CheckpointError(f"{folder} is of another network than BERT: {a_few(wrong)}")
+    except (OSError, AttributeError, KeyError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"no complete BERT in {folder} ({error}); reinstall it") from error
+    tensors.pop("embeddings.position_ids", None)  # a constant in old files
+    load_strictly(network, tensors, str(folder))
     return network.eval(), tokenizer

@@ -1,26 +1,24 @@
-"""A small network without pretrained weights, for pictures of about 100 pixels.
+"""A small CNN without pretrained weights, for images of about 100 pixels.
 
-Made for the generated dataset, where it trains from scratch on two cores in minutes. Photographs
-need one of the pretrained backbones.
+It trains from scratch on the generated scenes in minutes. Photographs need a pretrained backbone.
 """
 
 from __future__ import annotations
 
-from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.backbones.base import PictureBackbone, check_pixels
+from diverset.backbones.base import ImageBackbone
 from diverset.data.preprocess import Preprocess
 
 LAYERS = ((32, 2), (64, 2), (128, 1), (128, 2), (256, 1))
-"""Channels and stride of each convolution; the last map has an eighth of the pixels a side."""
+"""Channels and stride of each convolution; the last map has 1/8 of the pixels per side."""
 
 
-class SmallCnn(PictureBackbone):
+class SmallCnn(ImageBackbone):
     """Five 3x3 convolutions with batch norm: (batch, 3, 96, 96) to (batch, 256, 12, 12).
 
     Args:
-        size: input pixels; 96 gives a map of 12x12, 128 one of 16x16.
+        size: input pixels; 96 gives a 12x12 map, 128 a 16x16 map.
     """
 
     def __init__(self, size: int = 96) -> None:
@@ -41,10 +39,7 @@ class SmallCnn(PictureBackbone):
             channels = width
         self.width = channels
 
-    def forward(
-        self, pixels: Float[Tensor, "batch 3 height width"]
-    ) -> Float[Tensor, "batch 256 rows columns"]:
-        check_pixels(self.name, pixels)
+    def feature_map(self, pixels: Tensor) -> Tensor:
         for layer in self.layers:
             pixels = layer(pixels)
         return pixels

@@ -1,7 +1,6 @@
-"""Loading networks of the transformers library so that nothing is fetched or guessed silently.
+"""Load networks of the transformers library without silent downloads or random weights.
 
-By default only local folders and what is already in the hub's cache are used. It does not know
-what a network is for: pictures are in `transformers_image`, texts in `transformers_text`.
+By default only local folders and the hub's cache are used.
 """
 
 from __future__ import annotations
@@ -10,79 +9,104 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
-from diverset.errors import CheckpointError, a_few, import_extra
+from diverset.errors import CheckpointError, MissingExtraError, a_few, import_extra
 
 EXTRA = "backbones"
 UNUSED = ("pooler",)
-"""Parts that only heads need; a checkpoint may lack them."""
+"""Parts that only heads need; they may be missing."""
+TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model")
+"""One of them holds the words of a tokenizer; transformers would go on with an empty one."""
 
 
 def load_network(source: str | Path, allow_download: bool = False) -> Any:
-    """A transformers model in float32 and evaluation mode, with every weight from the file.
-
-    Args:
-        source: a folder that `save_pretrained` wrote, or a name on the hub.
-        allow_download: whether the hub may be asked for what is not on this machine.
-    """
+    """A transformers model in float32 and evaluation mode, with every weight from the file."""
     transformers = import_extra("transformers", EXTRA)
-    with _quietly(), _explained(source, allow_download):
+    with _without_progress_bar(), _reporting_errors(source, allow_download):
         network, report = transformers.AutoModel.from_pretrained(
             str(source),
             local_files_only=not allow_download,
             dtype=torch.float32,
             output_loading_info=True,
+            trust_remote_code=False,
+            weights_only=True,
         )
     missing = sorted(key for key in report["missing_keys"] if not any(u in key for u in UNUSED))
     if missing:
         raise CheckpointError(
-            f"{source} lacks {a_few(missing)}, which would be left random; "
+            f"missing keys {a_few(missing)} in {source}, which would stay random; "
             "give a folder with all weights of the model"
         )
     return network.eval()
 
 
 def load_tokenizer(source: str | Path, allow_download: bool = False) -> Any:
-    """The tokenizer that belongs to a text model."""
+    """The tokenizer of a text model."""
+    folder = Path(source)
+    if folder.is_dir() and not any((folder / file).exists() for file in TOKENIZER_FILES):
+        raise CheckpointError(
+            f"{source} has no tokenizer ({' or '.join(TOKENIZER_FILES)}); copy the whole folder "
+            "again, or save the model together with its tokenizer"
+        )
     transformers = import_extra("transformers", EXTRA)
-    with _explained(source, allow_download):
+    with _reporting_errors(source, allow_download):
         return transformers.AutoTokenizer.from_pretrained(
-            str(source), local_files_only=not allow_download
+            str(source), local_files_only=not allow_download, trust_remote_code=False
         )
 
 
-def load_picture_settings(source: str | Path, allow_download: bool = False) -> dict[str, Any]:
-    """The content of preprocessor_config.json, or nothing where there is none."""
+def load_image_processor(folder: Path, name: str) -> Any:
+    """The image processor of this class, with the settings of a local folder."""
+    transformers = import_extra("transformers", EXTRA)
+    if not hasattr(transformers, name):
+        raise MissingExtraError(
+            f"transformers {transformers.__version__} has no {name}, update it: "
+            f"pip install -U 'diverset[{EXTRA}]'"
+        )
+    with _reporting_errors(folder, allow_download=False):
+        return getattr(transformers, name).from_pretrained(str(folder), local_files_only=True)
+
+
+def load_image_settings(source: str | Path, allow_download: bool = False) -> dict[str, Any]:
+    """How images are prepared: preprocessor_config.json, or its content in processor_config.json;
+    empty if there is neither."""
     hub = import_extra("transformers.utils", EXTRA)
-    with _explained(source, allow_download):
-        found = hub.cached_file(
-            str(source),
-            "preprocessor_config.json",
-            local_files_only=not allow_download,
-            _raise_exceptions_for_missing_entries=False,
-        )
-        content = {} if found is None else json.loads(Path(found).read_text(encoding="utf-8"))
-    return dict(content)
+    for file in ("preprocessor_config.json", "processor_config.json"):
+        with _reporting_errors(source, allow_download):
+            path = hub.cached_file(
+                str(source),
+                file,
+                local_files_only=not allow_download,
+                _raise_exceptions_for_missing_entries=False,
+            )
+            content = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+        if content:
+            return dict(content.get("image_processor", content))
+    return {}
 
 
 @contextmanager
-def _explained(source: str | Path, allow_download: bool) -> Iterator[None]:
+def _reporting_errors(source: str | Path, allow_download: bool) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, KeyError) as error:
-        hint = "check the name" if allow_download else "check the path, or pass allow_download=True"
+    except (OSError, ValueError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
+        if Path(source).is_dir():
+            hint = "the folder is incomplete or damaged, copy it again"
+        else:
+            hint = "check the name" if allow_download else "check it, or pass allow_download=True"
         reason = str(error).strip().split("\n")[0]
-        raise CheckpointError(
-            f"transformers cannot load {str(source)!r} ({reason}); {hint}"
-        ) from error
+        message = f"transformers cannot load {str(source)!r} ({reason}); {hint}"
+        raise CheckpointError(message) from error
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Without transformers' progress bar, which would write into the caller's output."""
+def _without_progress_bar() -> Iterator[None]:
+    """Disable the progress bar of transformers, which would write to the terminal."""
     bars = import_extra("transformers.utils.logging", EXTRA)
     shown = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

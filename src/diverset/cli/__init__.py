@@ -1,6 +1,6 @@
-"""The command line: one sub-command a verb, errors in one line.
+"""The command line: one subcommand per verb, grouped by purpose.
 
-Verbs import what they need when they run, so that `--help` answers at once.
+Verbs import their implementation when they run, so `--help` answers without loading torch.
 """
 
 from __future__ import annotations
@@ -9,58 +9,79 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from diverset.cli import indexing, photos, reproducing, training
+from diverset.cli import photos, research, store
+from diverset.cli.verb import Verbs
 from diverset.errors import DiversetError
+from diverset.runtime.terminal import printable
+
+GROUPS = {
+    "search your photos": photos.add_verbs,
+    "train and evaluate models": research.add_verbs,
+    "encode and store embedding sets": store.add_verbs,
+}
+EXIT_CODES = """\
+exit codes:
+  0    success
+  1    finished, but found a problem: no hit, a damaged index, a failed run
+  2    wrong usage, or an error that is explained in one line
+  130  interrupted
+
+`diverset VERB --help` shows the options of a verb with examples."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb; a mistake of the user's ends with a message and status 2."""
-    parser = _parser()
-    given, rest = parser.parse_known_args(indexing.with_command(arguments))
-    if rest and not getattr(given, "takes_overrides", False):
-        given.parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    given.overrides = rest
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a verb and return the exit code; errors of the user end with one line and code 2."""
+    args, overrides = _parser().parse_known_args(argv)
+    if overrides and not getattr(args, "takes_overrides", False):
+        args.parser.error(f"unrecognized arguments: {' '.join(overrides)}")
+    args.overrides = overrides
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files are bytes, and go out as such
+        if isinstance(stream, io.TextIOWrapper):  # file names may be bytes that are not UTF-8
             stream.reconfigure(errors="surrogateescape")
     try:
-        status: int = given.run(given)
+        status: int = args.run(args)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # whoever reads has seen enough, as `| head` does
+    except BrokenPipeError:  # the reader has closed the pipe, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (DiversetError, OSError) as error:
-        print(f"diverset {given.verb}: {error}", file=sys.stderr)
+        print(printable(f"{args.parser.prog}: {error}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on where it can", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
         return 130
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="diverset",
-        description="Find pictures by words and words by pictures, with sets of embeddings.",
+        usage="diverset VERB [options]",
+        description="Search images by text and text by images, with sets of embeddings.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and leave")
-    parser.set_defaults(run=_version_or_help(parser), verb="", parser=parser)
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", dest="verb")
-    for group in (photos, indexing, training, reproducing):
-        group.add_verbs(verbs)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.set_defaults(run=_version_or_help, parser=parser)
+    # argparse cannot group subcommands: they are hidden here and listed in the epilog.
+    verbs: Verbs = parser.add_subparsers(prog="diverset", metavar="VERB", help=argparse.SUPPRESS)
+    sections = []
+    for title, add_verbs in GROUPS.items():
+        before = set(verbs.choices)
+        add_verbs(verbs)
+        added = [name for name in verbs.choices if name not in before]
+        lines = [f"  {name:17} {verbs.choices[name].description}" for name in added]
+        sections.append("\n".join([f"{title}:", *lines]))
+    parser.epilog = "\n\n".join([*sections, EXIT_CODES])
     return parser
 
 
-def _version_or_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
-    def run(given: argparse.Namespace) -> int:
-        if given.version:
-            from diverset import __version__
+def _version_or_help(args: argparse.Namespace) -> int:
+    if args.version:
+        from diverset import __version__
 
-            print(__version__)
-            return 0
-        parser.print_help()
-        return 2
-
-    return run
+        print(__version__)
+        return 0
+    args.parser.print_help()
+    return 2

@@ -1,151 +1,343 @@
-"""The verbs of one's own pictures: search, similar, caption, explain, status, watch, export, serve.
-
-What they do is in `diverset.library.command` and `diverset.search.command`.
-"""
+"""Verbs of the photo tool: index, search, similar, caption, explain, watch, status, ..."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable
 
-from diverset.cli.verb import Verbs, add_library, add_verb
+from diverset.cli.verb import Run, Verbs, add_library, add_verb, element, path
 
 
-def add_verbs(verbs: Verbs[argparse.ArgumentParser]) -> None:
-    search = add_verb(
+def add_verbs(verbs: Verbs) -> None:
+    _add_index(verbs)
+    _add_search(verbs)
+    _add_similar(verbs)
+    _add_caption(verbs)
+    _add_explain(verbs)
+    _add_watch(verbs)
+    _add_status(verbs)
+    _add_verify(verbs)
+    _add_snapshots(verbs)
+    _add_serve(verbs)
+    _add_export(verbs)
+
+
+def _add_index(verbs: Verbs) -> None:
+    parser = add_verb(
         verbs,
-        "search",
-        "find pictures by words, by a picture, or by both",
-        'diverset search "a dog on the beach"\n'
-        '  diverset search "a dog" --and snow --not "a person" --filter "taken >= \'2020\'"\n'
-        '  diverset search "at night" --image street.jpg --open\n'
-        '  diverset search "a red car" --paths | xargs -d "\\n" cp -t cars/',
+        "index",
+        "index folders of photos and tables of texts; only changes are encoded",
+        _command("library", "index"),
+        "diverset index ~/Pictures ~/scans",
+        "diverset index --all",
+        "diverset index captions.csv --column text",
+        "diverset index --forget ~/scans",
+        "diverset index ~/Pictures --model openai/clip-vit-base-patch32 --library clip",
+        'diverset index ~/Pictures --model "models/siglip?crops=5&prompt=a photo of {}"',
     )
-    search.add_argument("words", nargs="*", help="what the picture should show")
-    search.add_argument("--image", default="", metavar="FILE", help="like this picture, too")
-    search.add_argument(
-        "--balance", type=float, default=0.5, help="of words beside --image, 0 to 1 (default: 0.5)"
+    parser.add_argument("sources", nargs="*", type=path, metavar="FOLDER_OR_TABLE")
+    parser.add_argument(
+        "--all", action="store_true", help="update all folders and tables of the library"
     )
-    search.add_argument("--and", dest="also", action="append", default=[], metavar="WORDS",
-                        help="must be there as well; may be repeated")  # fmt: skip
-    search.add_argument("--not", dest="without", action="append", default=[], metavar="WORDS",
-                        help="should not be there; may be repeated")  # fmt: skip
-    search.add_argument("--coverage", action="store_true",
-                        help="rank by the element of the words that is met worst")  # fmt: skip
-    search.add_argument("--weights", type=float, nargs="+", default=[],
-                        help="of the elements of the words' set")  # fmt: skip
-    search.add_argument("--groups", action="store_true", help="by the part that matched")
-    _add_output(search)
-    search.set_defaults(run=_command("search", "search"))
-
-    similar = add_verb(
-        verbs,
-        "similar",
-        "find pictures like one, or like one part of it",
-        "diverset similar holiday.jpg\n  diverset similar holiday.jpg --part 2",
+    _add_model(parser)
+    parser.add_argument("--rebuild", action="store_true", help="encode everything again")
+    parser.add_argument(
+        "--forget", action="store_true", help="remove the sources from the library, not from disk"
     )
-    similar.add_argument("file", help="a picture, indexed or not")
-    similar.add_argument("--part", type=int, help="only this element of it, from 1 (see explain)")
-    similar.add_argument("--groups", action="store_true", help="by the part that matched")
-    _add_output(similar)
-    similar.set_defaults(run=_command("search", "similar"))
-
-    caption = add_verb(
-        verbs,
-        "caption",
-        "find the texts of the library nearest to a picture",
-        "diverset caption holiday.jpg  (after: diverset index captions.csv)",
-    )
-    caption.add_argument("file", help="a picture, indexed or not")
-    caption.add_argument("-n", type=int, default=5, help="how many (default: 5)")
-    caption.add_argument("--json", action="store_true")
-    add_library(caption)
-    caption.set_defaults(run=_command("search", "caption"))
-
-    explain = add_verb(
-        verbs,
-        "explain",
-        "draw which part of a picture matched the words",
-        'diverset explain "a dog on the beach" holiday.jpg --out why.png',
-    )
-    explain.add_argument("query", metavar="QUERY", help="words")
-    explain.add_argument("file", help="a picture, indexed or not")
-    explain.add_argument("--out", default="explained.png", help="(default: explained.png)")
-    add_library(explain)
-    explain.set_defaults(run=_command("search", "explain"))
-
-    status = add_verb(verbs, "status", "what is in the library, and what is not", "diverset status")
-    status.add_argument("--skipped", action="store_true", help="list skipped files and why")
-    status.add_argument("--json", action="store_true")
-    add_library(status)
-    status.set_defaults(run=_command("library", "status"))
-
-    watch = add_verb(
-        verbs,
-        "watch",
-        "index folders again and again, as pictures come and go",
-        "diverset watch ~/Pictures --every 30",
-    )
-    watch.add_argument("folders", nargs="*", metavar="FOLDER", help="(default: the library's)")
-    watch.add_argument("--every", type=float, default=10, help="seconds (default: 10)")
-    watch.add_argument("--model", default="", help="a run's or a model's folder")
-    add_library(watch)
-    watch.set_defaults(run=_command("library", "watch"))
-
-    export = add_verb(
-        verbs,
-        "export",
-        "write the library's sets as .npy with metadata as .parquet, or its model as ONNX",
-        "diverset export my-sets\n"
-        "  diverset export my-encoders --onnx\n"
-        "  diverset export my-encoders --onnx --model runs/a",
-    )
-    export.add_argument("out", help="a new folder: img_emb/*.npy and metadata/*.parquet; with "
-                        "--onnx images.onnx, texts.onnx and about.json")  # fmt: skip
-    export.add_argument("--onnx", action="store_true", help="the two encoders, not the sets")
-    export.add_argument("--model", default="", help="with --onnx: a run's or a model's folder "
-                        "(default: the library's)")  # fmt: skip
-    add_library(export)
-    export.set_defaults(run=_command("library", "export"))
-
-    serve = add_verb(
-        verbs,
-        "serve",
-        "a page and a server to search the library with",
-        "diverset serve\n  DIVERSET_TOKEN=... diverset serve --host 0.0.0.0",
-    )
-    serve.add_argument(
-        "--host", default="127.0.0.1", help="(default: 127.0.0.1, only this machine)"
-    )
-    serve.add_argument("--port", type=int, default=8765, help="(default: 8765)")
-    serve.add_argument("--token", default="", help="needed by others than this machine; better "
-                       "given as DIVERSET_TOKEN")  # fmt: skip
-    serve.add_argument("--max-megabytes", type=float, default=20, help="of an upload (default: 20)")
-    serve.add_argument("--max-megapixels", type=float, default=50, help="(default: 50)")
-    add_library(serve)
-    serve.set_defaults(run=_command("serve", "serve"))
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--filter", default=None, help="over width, height, bytes, folder, name, "
-                        "modified, taken: \"width >= 1000 and taken < '2020'\"")  # fmt: skip
-    parser.add_argument("-n", type=int, default=20, help="how many (default: 20)")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--paths", action="store_true", help="only paths of what matches well")
-    shape.add_argument("-0", dest="null", action="store_true",
-                       help="as --paths, each ended by NUL, for xargs -0")  # fmt: skip
-    shape.add_argument("--json", action="store_true")
-    shape.add_argument("--open", action="store_true", help="show a page of pictures")
+    parser.add_argument("--column", help="text column of a table (default: caption or text)")
+    parser.add_argument("--workers", type=int, help="threads that read and encode (default: cores)")
+    parser.add_argument("--batch", type=int, default=16, help="images per batch (default: 16)")
     add_library(parser)
 
 
-def _command(package: str, name: str) -> Callable[[argparse.Namespace], int]:
-    """A function of a package's module `command`, imported when the verb runs."""
+def _add_search(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "search",
+        "find photos by text, by an image, or by both",
+        _command("search", "search"),
+        'diverset search "a dog on the beach"',
+        'diverset search "a dog" --and snow --not "a person" --filter "taken >= 2020"',
+        'diverset search "at night" --image street.jpg --open',
+        'diverset search "a red car" --paths | xargs -d "\\n" cp -t cars/',
+        "",
+        "exit code 1: no hit, because of the filter or --min-probability",
+    )
+    parser.add_argument("text", nargs="*", help="what the photo should show")
+    parser.add_argument(
+        "--image",
+        type=path,
+        metavar="FILE",
+        help="find photos that are also similar to this image",
+    )
+    parser.add_argument(
+        "--balance",
+        type=float,
+        default=0.5,
+        help="weight of the text beside --image, 0 to 1 (default: 0.5)",
+    )
+    parser.add_argument(
+        "--and",
+        dest="required",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="must be in the photo as well; can be repeated",
+    )
+    parser.add_argument(
+        "--not",
+        dest="excluded",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="must not be in the photo; can be repeated",
+    )
+    parser.add_argument(
+        "--coverage", action="store_true", help="score by the least-matched query element"
+    )
+    parser.add_argument(
+        "--weights", type=float, nargs="+", default=[], help="weights of the elements of the query"
+    )
+    parser.add_argument(
+        "--min-probability",
+        type=float,
+        metavar="P",
+        help="leave out hits that are less probable, 0 to 1",
+    )
+    _add_output(parser)
 
-    def run(given: argparse.Namespace) -> int:
-        module = importlib.import_module(f"diverset.{package}.command")
-        found: Callable[[argparse.Namespace], int] = getattr(module, name)
-        return found(given)
+
+def _add_similar(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "similar",
+        "find photos similar to an image, or to one element of its set",
+        _command("search", "similar"),
+        "diverset similar holiday.jpg",
+        "diverset similar holiday.jpg --element 2",
+        "",
+        "exit code 1: no other photo passes the filter",
+    )
+    parser.add_argument("file", type=path, help="an image, indexed or not")
+    parser.add_argument(
+        "--element",
+        type=element,
+        metavar="N",
+        help="only this element, counted from 1 (`diverset explain` draws the elements)",
+    )
+    _add_output(parser)
+
+
+def _add_caption(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "caption",
+        "find the texts of the library that match an image best",
+        _command("search", "caption"),
+        "diverset index captions.csv && diverset caption holiday.jpg",
+    )
+    parser.add_argument("file", type=path, help="an image, indexed or not")
+    parser.add_argument("-n", type=int, default=5, help="number of texts (default: 5)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_library(parser)
+
+
+def _add_explain(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "explain",
+        "draw which regions of an image match a text",
+        _command("search", "explain"),
+        'diverset explain "a dog on the beach" holiday.jpg --out explained.png',
+    )
+    parser.add_argument("text", metavar="TEXT", help="what the image should show")
+    parser.add_argument("file", type=path, help="an image, indexed or not")
+    parser.add_argument(
+        "--out",
+        type=path,
+        default="explained.png",
+        help="image to write (default: explained.png)",
+    )
+    add_library(parser)
+
+
+def _add_watch(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "watch",
+        "watch folders and index changes until interrupted",
+        _command("library", "watch"),
+        "diverset watch ~/Pictures --every 30",
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=path,
+        metavar="FOLDER",
+        help="(default: the folders of the library)",
+    )
+    parser.add_argument(
+        "--every", type=float, default=10, help="seconds between scans (default: 10)"
+    )
+    _add_model(parser)
+    add_library(parser)
+
+
+def _add_status(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "status",
+        "show what the library contains and which files were skipped",
+        _command("library", "status"),
+        "diverset status --skipped",
+    )
+    parser.add_argument("--skipped", action="store_true", help="list skipped files with reasons")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_library(parser)
+
+
+def _add_verify(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "verify",
+        "check every file of the library, and repair it",
+        _command("library", "verify", "maintenance"),
+        "diverset verify --repair",
+        "",
+        "exit code 1: the library is damaged",
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="keep everything that is intact, rebuild the rest"
+    )
+    add_library(parser)
+
+
+def _add_snapshots(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "snapshot",
+        "copy the library as it is now, also while it is in use",
+        _command("library", "snapshot", "maintenance"),
+        "diverset snapshot ~/backup/photos-2026-11",
+    )
+    parser.add_argument("target", help="a new folder")
+    add_library(parser)
+    parser = add_verb(
+        verbs,
+        "restore",
+        "replace the library by a snapshot",
+        _command("library", "restore", "maintenance"),
+        "diverset restore ~/backup/photos-2026-11",
+    )
+    parser.add_argument("snapshot", help="the folder of a snapshot")
+    add_library(parser)
+
+
+def _add_serve(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "serve",
+        "serve a web page and an HTTP API to search the library",
+        _command("serve", "serve"),
+        "diverset serve",
+        "DIVERSET_TOKEN=... diverset serve --host 0.0.0.0",
+        "diverset serve --access-log requests.log",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="(default: 127.0.0.1, this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=8765, help="(default: 8765)")
+    tokens = parser.add_mutually_exclusive_group()
+    tokens.add_argument(
+        "--token",
+        help="what clients must send (default: a new one, printed as part of the link); safer as "
+        "variable DIVERSET_TOKEN",
+    )
+    tokens.add_argument(
+        "--no-token", action="store_true", help="everybody on this machine may search; no token"
+    )
+    parser.add_argument(
+        "--access-log",
+        type=path,
+        metavar="FILE",
+        help="append one line of JSON per request; - for stderr",
+    )
+    parser.add_argument(
+        "--log-queries", action="store_true", help="what was searched for, in the access log"
+    )
+    parser.add_argument(
+        "--max-megabytes", type=float, default=20, help="largest upload (default: 20)"
+    )
+    parser.add_argument(
+        "--max-megapixels", type=float, default=50, help="largest uploaded image (default: 50)"
+    )
+    add_library(parser)
+
+
+def _add_export(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "export",
+        "export the library's sets as .npy and .parquet, or its model as ONNX",
+        _command("library", "export"),
+        "diverset export my-sets",
+        "diverset export my-encoders --onnx",
+        "diverset export my-encoders --onnx --model runs/a",
+    )
+    parser.add_argument(
+        "out",
+        type=path,
+        help="a new folder for img_emb/*.npy and metadata/*.parquet; with --onnx for images.onnx, "
+        "texts.onnx and export.json",
+    )
+    parser.add_argument("--onnx", action="store_true", help="export both encoders instead of sets")
+    parser.add_argument(
+        "--model", help="with --onnx: folder of a run or a model (default: the library's model)"
+    )
+    add_library(parser)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        help="a folder of a run or a model, a shipped model, or a CLIP, SigLIP or SigLIP 2 by "
+        "folder or hub name, with ?crops=5 for sets (default: that of the library, or photos)",
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    """Options of the verbs that print hits."""
+    parser.add_argument(
+        "--groups", action="store_true", help="group the hits by the element that matched"
+    )
+    parser.add_argument(
+        "--filter",
+        help="condition over width, height, bytes, folder, name, modified, taken: "
+        "\"taken between 2020-06 and 2020-08 and folder under '~/Pictures'\"",
+    )
+    parser.add_argument("-n", type=int, default=20, help="number of hits (default: 20)")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--paths", action="store_true", help="print only the paths of the hits")
+    shape.add_argument(
+        "-0", dest="null", action="store_true", help="like --paths, ended by NUL, for xargs -0"
+    )
+    shape.add_argument("--json", action="store_true", help="print JSON")
+    shape.add_argument("--open", action="store_true", help="open the hits as a web page")
+    shape.add_argument(
+        "--show",
+        action=argparse.BooleanOptionalAction,
+        help="show the hits in the terminal, if it can show images: kitty, iTerm2 or sixel "
+        "(default: if the terminal is known to)",
+    )
+    add_library(parser)
+
+
+def _command(package: str, name: str, module: str = "command") -> Run:
+    """A function of `diverset.photos.PACKAGE.MODULE`, imported when the verb runs."""
+
+    def run(args: argparse.Namespace) -> int:
+        path = f"diverset.photos.{package}.{module}"
+        command: Run = getattr(importlib.import_module(path), name)
+        return command(args)
 
     return run

@@ -1,56 +1,84 @@
-"""What all verbs share: how one is described, and what it checks before it starts."""
+"""What the verbs share: how a verb is declared, and options that several verbs have."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from diverset.errors import import_extra
+from diverset.errors import OptionError, import_extra
+from diverset.photos.element_numbers import element_index
 
-Verbs = argparse._SubParsersAction  # the only name argparse has for it
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Verbs = argparse._SubParsersAction  # argparse has no public name for it
+
+Run = Callable[[argparse.Namespace], int]
 
 
 def add_verb(
-    verbs: Verbs[argparse.ArgumentParser], name: str, does: str, example: str
+    verbs: Verbs, name: str, summary: str, run: Run, *examples: str, **defaults: Any
 ) -> argparse.ArgumentParser:
-    """The parser of one verb, with what it does and an example in its help."""
+    """Declare a verb: its one-line summary, the function that runs it, and example commands.
+
+    An empty example ends the list; notes may follow it.
+    """
     parser = verbs.add_parser(
         name,
-        help=does,
-        description=does[0].upper() + does[1:] + ".",
-        epilog=f"example:\n  {example}",
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog="\n  ".join(["examples:", *examples]).replace("\n  \n  ", "\n\n"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(parser=parser)  # the innermost wins: whose usage a mistake is told with
+    parser.set_defaults(run=run, parser=parser, **defaults)
     return parser
 
 
 def add_library(parser: argparse.ArgumentParser) -> None:
-    """Where the library is."""
+    """The option that names the library."""
     parser.add_argument(
-        "--library", default="", help="its folder (default: ~/.local/share/diverset/default)"
+        "--library",
+        type=path,
+        help="folder of the library (default: ~/.local/share/diverset/default)",
     )
 
 
-def show_help(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
-    """What a verb does that needs another one behind it."""
-
-    def run(given: argparse.Namespace) -> int:
-        parser.print_help()
-        return 2
-
-    return run
+def add_rank(parser: argparse.ArgumentParser) -> None:
+    """The options that split work over processes."""
+    parser.add_argument(
+        "--rank", type=int, help="number of this process, from 0 (default: RANK, or 0)"
+    )
+    parser.add_argument("--world", type=int, help="number of processes (default: WORLD_SIZE, or 1)")
 
 
-def need(*modules: str, extra: str = "train") -> None:
-    """Say which extra is missing before a verb starts, not in the middle of it."""
+def path(text: str) -> str:
+    """A path option with `~` expanded, also in `--out=~/runs/a`, which a shell does not expand."""
+    return os.path.expanduser(text)
+
+
+def element(text: str) -> int:
+    """Index of an element in Python, from 0, of its number on the command line, from 1.
+
+    >>> element("2")
+    1
+    """
+    try:
+        return element_index(int(text))
+    except OptionError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def require(*modules: str, extra: str = "train") -> None:
+    """Name the missing extra before a verb starts, not in the middle of it."""
     for module in modules:
         import_extra(module, extra)
 
 
-def cache_folder(given: argparse.Namespace) -> Path:
-    """Where features of frozen networks are kept."""
-    from diverset.training.evaluating import default_cache
+def cache_folder(args: argparse.Namespace) -> Path:
+    """Folder of the cached features of frozen backbones."""
+    from diverset.runtime.folders import user_cache_folder
 
-    return Path(given.cache) if given.cache else default_cache()
+    return Path(args.cache) if args.cache else user_cache_folder()

@@ -1,8 +1,8 @@
-"""Bottom-up-attention TSV files: a varying number of boxes and region features an image.
+"""Bottom-up-attention TSV files: boxes and region features, a varying number per image.
 
-A line holds image_id, image_w, image_h, num_boxes, boxes and features, the last two as base64
-of little-endian float32. The files are passed over once to note where each image's line is;
-features are decoded when asked for. It does not know captions or splits.
+A line has image_id, image_w, image_h, num_boxes, boxes and features, the last two as base64 of
+little-endian float32. The files are scanned once for the offset of each line; features are decoded
+on access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FLOAT = np.dtype("<f4")
 
 
 class _Line(NamedTuple):
-    """Where one image's line is, and how many boxes and numbers a box it has."""
+    """Position of the line of an image, its number of boxes and the width of their features."""
 
     file: int
     offset: int
@@ -35,12 +35,12 @@ class _Line(NamedTuple):
 class BottomUpRegions:
     """Region features of the given images, in the given order.
 
-    A file is opened for each read and closed again. That costs little next to decoding a
-    line, and makes the object safe to share between threads, forks and pickles.
+    A file is opened for each read. That costs little compared to decoding a line, and makes the
+    object safe to share between threads, forks and pickles.
 
     Args:
         tsv_files: one or more TSV files.
-        image_ids: which images are wanted. Where an id has several lines the first one counts.
+        image_ids: the images to read. If an id has several lines, the first is used.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class BottomUpRegions:
             tsv_files = [tsv_files]
         self.files = tuple(Path(file) for file in tsv_files)
         self.image_ids = tuple(image_ids)
-        found, example = _index(self.files, set(self.image_ids))
-        missing = [image for image in self.image_ids if image not in found]
+        index, example = _index(self.files, set(self.image_ids))
+        missing = [image for image in self.image_ids if image not in index]
         if missing:
             raise DataError(
                 f"{len(missing)} of {len(self.image_ids)} images are not in "
@@ -59,10 +59,16 @@ class BottomUpRegions:
                 f"have ids such as {example!r}, make the ids agree or add the missing file"
             )
         if not self.image_ids:
-            raise DataError("no image ids were given; name the images whose regions are wanted")
-        lines = [found[image] for image in self.image_ids]
-        self._check_widths(lines)
-        # One compact array: an index of objects for COCO would be copied into every worker.
+            raise DataError("no image ids given; name the images whose regions to read")
+        lines = [index[image] for image in self.image_ids]
+        for image, line in zip(self.image_ids, lines, strict=True):
+            if line.width != lines[0].width:
+                raise DataError(
+                    f"image {image!r} in {self.files[line.file]} has regions of width "
+                    f"{line.width}, image {self.image_ids[0]!r} of width {lines[0].width}; "
+                    "use files of one detector"
+                )
+        # One compact array: a list of objects would be copied into every worker process.
         self._lines = np.array(lines, dtype=np.int64)
 
     @property
@@ -92,33 +98,24 @@ class BottomUpRegions:
         except (OSError, IndexError, binascii.Error, ValueError) as error:
             raise DataError(
                 f"the {field} of image {image!r} in {file} cannot be decoded ({error}); "
-                "the file has changed or is damaged, get it again"
+                "the file has changed or is damaged, download it again"
             ) from error
 
-    def _check_widths(self, lines: list[_Line]) -> None:
-        for image, line in zip(self.image_ids, lines, strict=True):
-            if line.width != lines[0].width:
-                raise DataError(
-                    f"image {image!r} in {self.files[line.file]} has regions of width "
-                    f"{line.width}, image {self.image_ids[0]!r} of width {lines[0].width}; "
-                    "use files of one detector"
-                )
 
-
-def _index(files: Sequence[Path], wanted: set[str]) -> tuple[dict[str, _Line], str | None]:
-    """Find the lines of the wanted images, and one id that the files have."""
-    found: dict[str, _Line] = {}
+def _index(files: Sequence[Path], image_ids: set[str]) -> tuple[dict[str, _Line], str | None]:
+    """Find the lines of these images, and an example of the ids in the files."""
+    index: dict[str, _Line] = {}
     example: str | None = None
     for number, file in enumerate(files):
         for offset, line in _lines_of(file):
             image = line.split(b"\t", 1)[0].decode("utf-8", "replace").strip()
             example = example or image
-            if image in wanted and image not in found:
+            if image in image_ids and image not in index:
                 boxes, width = _measure(file, image, line)
-                found[image] = _Line(number, offset, len(line), boxes, width)
-                if len(found) == len(wanted):
-                    return found, example
-    return found, example
+                index[image] = _Line(number, offset, len(line), boxes, width)
+                if len(index) == len(image_ids):
+                    return index, example
+    return index, example
 
 
 def _lines_of(file: Path) -> Iterator[tuple[int, bytes]]:
@@ -139,7 +136,7 @@ def _measure(file: Path, image: str, line: bytes) -> tuple[int, int]:
     if len(fields) != len(_FIELDS):
         raise DataError(
             f"the line of image {image!r} in {file} has {len(fields)} of the fields "
-            f"{', '.join(_FIELDS)}; the file is cut short, get it again"
+            f"{', '.join(_FIELDS)}; the file is truncated, download it again"
         )
     try:
         boxes = int(fields[3])
@@ -155,12 +152,11 @@ def _measure(file: Path, image: str, line: bytes) -> tuple[int, int]:
         raise DataError(
             f"image {image!r} in {file} has {_decoded_size(fields[5])} bytes of features and "
             f"{_decoded_size(fields[4])} of boxes for {boxes} boxes; "
-            "the line is cut short, get the file again"
+            "the line is truncated, download the file again"
         )
     return boxes, numbers
 
 
 def _decoded_size(text: bytes) -> int:
-    if len(text) % 4:
-        return 0
-    return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"=")))
+    """Number of bytes that a base64 text decodes to."""
+    return len(text) * 3 // 4 - text[-2:].count(b"=")

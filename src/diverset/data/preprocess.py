@@ -1,7 +1,7 @@
-"""From an opened picture to the pixels a network wants: resize, crop, scale, normalise.
+"""From an image file to the pixels that a network reads: decode, resize, crop, normalise.
 
 `Preprocess` is deterministic and part of a backbone's fingerprint; `RandomResizedCrop` is the
-training augmentation. Neither opens files nor knows networks. Resizing is Pillow's.
+training augmentation.
 """
 
 from __future__ import annotations
@@ -9,38 +9,37 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
+from PIL.Image import Image, Resampling
 from torch import Tensor
 
-from diverset.errors import OptionError, check_choice, import_extra
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
+from diverset.data.images import open_image
+from diverset.errors import OptionError, check_choice
 
 CROPS = ("center", "squash")
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos")
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 TRIES = 10
-"""How often a random crop is drawn before the largest central one is taken."""
+"""Attempts at a random crop before falling back to the largest central one."""
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How a picture becomes (3, size, size) numbers; the same picture always becomes the same.
+    """Image to a (3, size, size) tensor, deterministically.
 
     Attributes:
         size: height and width of the result.
-        crop: "center" resizes the shorter side and cuts the middle out, "squash" resizes both
-            sides to `size` and loses nothing but proportions.
-        resize: with "center", what the shorter side is resized to; 0 stands for `size`.
+        crop: "center" resizes the shorter side and crops the center, "squash" resizes both sides
+            to `size` and changes only the proportions.
+        resize: with "center", length of the shorter side after resizing; 0 means `size`.
         interpolation: "nearest", "bilinear", "bicubic" or "lanczos".
-        mean: subtracted from the channels, which lie in [0, 1].
-        std: then they are divided by this.
+        mean: subtracted from the channels, which are in [0, 1].
+        std: divides them afterwards.
     """
 
     size: int
@@ -66,53 +65,66 @@ class Preprocess:
                 "those of std above 0"
             )
 
-    @property
-    def wanted(self) -> int:
-        """How long the shorter side should be before resizing; more is a waste of decoding."""
-        return 2 * max(self.size, self.resize)
+    def open(self, path: str | Path, data: bytes | None = None) -> Image:
+        """Open an image file at the resolution that `pixels` needs; see `open_image`."""
+        return open_image(path, 2 * max(self.size, self.resize), data)
 
-    def __call__(self, picture: Image) -> Float[Tensor, "3 size size"]:
-        """A picture in RGB as the network's input."""
-        return self.batch([self.pixels(picture)])[0]
+    def __call__(self, image: Image) -> Float[Tensor, "3 size size"]:
+        """An RGB image as input of the network."""
+        return self.batch([self.pixels(image)])[0]
 
-    def pixels(self, picture: Image) -> UInt8[Tensor, "3 size size"]:
-        """A picture in RGB, resized and cropped, not yet normalised."""
-        return to_pixels(self.resized(picture))
+    def pixels(self, image: Image) -> UInt8[Tensor, "3 size size"]:
+        """An RGB image, resized and cropped, not yet normalised."""
+        return to_pixels(self.resized(image))
 
     def batch(
         self, pixels: Sequence[UInt8[Tensor, "3 h w"]], device: torch.device | str = "cpu"
     ) -> Float[Tensor, "batch 3 h w"]:
-        """Bytes as float32 with the mean subtracted, over the standard deviation.
+        """Stack and normalise the output of `pixels`.
 
-        Channels lie innermost, as in pictures and as convolutions want them: nothing is transposed
-        on the way, and whole rows are computed at once.
+        The memory layout is channels-last, that of images and the fastest one for convolutions.
         """
-        rows = torch.stack([one.permute(1, 2, 0) for one in pixels]).to(device)
+        rows = torch.stack([image.permute(1, 2, 0) for image in pixels]).to(device)
         mean = torch.tensor(self.mean, device=device).repeat(rows.shape[2]) * 255
         std = torch.tensor(self.std, device=device).repeat(rows.shape[2]) * 255
-        found = rows.flatten(2).to(torch.float32).sub_(mean).div_(std)
-        return found.view(rows.shape).permute(0, 3, 1, 2)
+        normalised = rows.flatten(2).to(torch.float32).sub_(mean).div_(std)
+        return normalised.view(rows.shape).permute(0, 3, 1, 2)
 
-    def resized(self, picture: Image) -> Image:
-        """The part of the picture that the network sees, size by size."""
+    def resized(self, image: Image) -> Image:
+        """The part of the image that the network sees, (size, size)."""
         method = resampling(self.interpolation)
         if self.crop == "squash":
-            return picture.resize((self.size, self.size), method)
-        # One resize of the part that survives costs less than resizing all and cutting then.
-        side = min(picture.size) * self.size / (self.resize or self.size)
-        left, top = (picture.width - side) / 2, (picture.height - side) / 2
+            return image.resize((self.size, self.size), method)
+        # Resizing only the cropped part is cheaper than cropping afterwards.
+        side = min(image.size) * self.size / (self.resize or self.size)
+        left, top = (image.width - side) / 2, (image.height - side) / 2
         box = (left, top, left + side, top + side)
-        return picture.resize((self.size, self.size), method, box=box)
+        return image.resize((self.size, self.size), method, box=box)
+
+    def visible_box(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Left, top, right and bottom of the part of an image of this size that the network sees.
+
+        >>> Preprocess(224, crop="squash").visible_box((200, 100))
+        (0, 0, 200, 100)
+        >>> Preprocess(224, crop="center", resize=256).visible_box((200, 100))
+        (56, 6, 144, 94)
+        """
+        width, height = size
+        if self.crop == "squash":
+            return 0, 0, width, height
+        side = max(1, round(min(size) * self.size / (self.resize or self.size)))
+        left, top = (width - side) // 2, (height - side) // 2
+        return left, top, left + side, top + side
 
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """A random part of the picture, resized, and mirrored half of the time (training only).
+    """A random part of the image, resized and randomly mirrored (training only).
 
     Attributes:
-        scale: the part's share of the picture's area, from and to (paper, ResNeXt: 0.36 to 1).
-        ratio: its width over its height, from and to.
-        flip: how often the result is mirrored.
+        scale: range of the area relative to that of the image (paper, ResNeXt: 0.36 to 1).
+        ratio: range of width / height.
+        flip: probability of mirroring.
     """
 
     scale: tuple[float, float] = (0.36, 1.0)
@@ -128,26 +140,23 @@ class RandomResizedCrop:
             raise OptionError(f"flip is {self.flip}; give a probability")
 
     def pixels(
-        self, picture: Image, preprocess: Preprocess, generator: np.random.Generator
+        self, image: Image, preprocess: Preprocess, rng: np.random.Generator
     ) -> UInt8[Tensor, "3 size size"]:
-        """One random view at the size and with the interpolation of `preprocess`."""
-        box = self.box(picture.width, picture.height, generator)
-        size = (preprocess.size, preprocess.size)
-        view = picture.resize(size, resampling(preprocess.interpolation), box=box)
-        pixels = to_pixels(view)
-        return pixels.flip(-1).contiguous() if generator.random() < self.flip else pixels
+        """A random view with the size and interpolation of `preprocess`."""
+        box = self.box(image.width, image.height, rng)
+        method = resampling(preprocess.interpolation)
+        pixels = to_pixels(image.resize((preprocess.size, preprocess.size), method, box=box))
+        return pixels.flip(-1).contiguous() if rng.random() < self.flip else pixels
 
-    def box(
-        self, width: int, height: int, generator: np.random.Generator
-    ) -> tuple[int, int, int, int]:
-        """Left, top, right, bottom of a random part of a picture of this size."""
+    def box(self, width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+        """Left, top, right, bottom of a random part of an image of this size."""
         for _ in range(TRIES):
-            area = width * height * generator.uniform(*self.scale)
-            ratio = math.exp(generator.uniform(*np.log(self.ratio)))
+            area = width * height * rng.uniform(*self.scale)
+            ratio = math.exp(rng.uniform(*np.log(self.ratio)))
             across, down = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
             if 0 < across <= width and 0 < down <= height:
-                left = int(generator.integers(width - across + 1))
-                top = int(generator.integers(height - down + 1))
+                left = int(rng.integers(width - across + 1))
+                top = int(rng.integers(height - down + 1))
                 return left, top, left + across, top + down
         across = max(1, min(width, round(height * self.ratio[1])))
         down = max(1, min(height, round(width / self.ratio[0])))
@@ -155,12 +164,11 @@ class RandomResizedCrop:
         return left, top, left + across, top + down
 
 
-def to_pixels(picture: Image) -> UInt8[Tensor, "3 height width"]:
-    """An RGB picture as bytes: channels first, but innermost in memory, as Pillow has them."""
-    return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+def to_pixels(image: Image) -> UInt8[Tensor, "3 height width"]:
+    """An RGB image as a channels-first tensor, channels-last in memory as in Pillow."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def resampling(name: str) -> int:
-    """Pillow's number of an interpolation."""
-    methods = import_extra("PIL.Image", "data").Resampling
-    return int(methods[name.upper()])
+def resampling(name: str) -> Resampling:
+    """Pillow's resampling filter of this name."""
+    return Resampling[name.upper()]

@@ -1,7 +1,4 @@
-"""What every source of region features looks like, and a view on some of its images.
-
-It knows nothing of files: memory-mapped arrays are in `precomp`, TSV files in `bottom_up`.
-"""
+"""The interface of region features, and a view of selected images."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ class Regions(Protocol):
 
     @property
     def width(self) -> int:
-        """How many numbers describe one region."""
+        """Width of the feature of a region."""
         ...
 
     def __len__(self) -> int: ...
@@ -25,10 +22,10 @@ class Regions(Protocol):
 
 
 class SelectedRegions:
-    """Some images of another source, in another order; nothing is read or copied for it."""
+    """Selected images of another source, in a given order, without copying."""
 
     def __init__(self, source: Regions, indices: NDArray[np.int64]) -> None:
-        # A view on a view would cost one hop an access for every `subset` that was taken.
+        # A view of a view would add one indirection per access for every `subset`.
         self._source: Regions = source
         self._indices: NDArray[np.int64] = indices
         if isinstance(source, SelectedRegions):

@@ -1,7 +1,6 @@
-"""Captions in a table of one's own: .csv, .tsv or .parquet, one row a caption.
+"""Captions in a .csv, .tsv or .parquet table, one row per caption.
 
-Rows that repeat an image path are further captions of the same image. It does not guess the
-names of columns.
+Rows with the same image path are captions of the same image.
 """
 
 from __future__ import annotations
@@ -13,12 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from diverset.data.collection import Collection
-from diverset.data.pictures import attach_pictures
+from diverset.data.dataset import CaptionDataset
+from diverset.data.image_files import attach_images
 from diverset.errors import DataError, OptionError, check_choice, import_extra
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
-LONGEST = 2**24  # characters of a cell: a book fits, what follows a forgotten quote does not
+
+
+class MissingColumnError(DataError):
+    """A table without a requested column."""
 
 
 def read_table(
@@ -30,17 +32,17 @@ def read_table(
     split: str | None = None,
     *,
     missing: str = "error",
-) -> Collection:
+) -> CaptionDataset:
     """Read a table of image paths and captions.
 
     Args:
         file: a .csv, .tsv or .parquet file with named columns.
-        image_root: the folder that image paths are relative to, or None to leave pictures out.
+        image_root: the folder that image paths are relative to, or None for captions only.
         image_column: the column of image paths, which are also the image ids.
         caption_column: the column of captions.
         split_column: the column that names each row's split, if there is one.
         split: which split to read, or several joined by "+"; needs `split_column`.
-        missing: "error" or "skip", what to do about pictures that are not there.
+        missing: what to do about missing images, "error", "skip" or "keep".
     """
     file = Path(file)
     if (split is None) != (split_column is None):
@@ -48,40 +50,40 @@ def read_table(
             f"split is {split!r} and split_column is {split_column!r}; give both or neither"
         )
     columns = [image_column, caption_column] + ([split_column] if split_column else [])
-    wanted = None if split is None else split.split("+")
+    names = None if split is None else split.split("+")
     images: dict[str, int] = {}
     captions: list[str] = []
-    owners: list[int] = []
+    image_index: list[int] = []
     splits: set[str] = set()
-    for place, row in read_rows(file, columns):
+    for position, row in read_rows(file, columns):
         for column, value in zip(columns, row, strict=True):
             if not isinstance(value, str) or not value.strip():
                 raise DataError(
-                    f"{place} of {file} has {value!r} in column {column!r}; "
+                    f"{position} of {file} has {value!r} in column {column!r}; "
                     "fill it in or remove the row"
                 )
         image, caption, *rest = (value.strip() for value in row)
         splits.update(rest)
-        if wanted is None or rest[0] in wanted:
-            owners.append(images.setdefault(image, len(images)))
+        if names is None or rest[0] in names:
+            image_index.append(images.setdefault(image, len(images)))
             captions.append(caption)
-    for name in wanted or ():
+    for name in names or ():
         if name not in splits:
             raise DataError(
                 f"{file} has no split {name!r} in column {split_column!r}; "
                 f"it has: {', '.join(sorted(splits)) or 'no rows'}"
             )
-    collection = Collection(
+    dataset = CaptionDataset(
         name=file.stem if split is None else f"{file.stem}/{split}",
         image_ids=tuple(images),
         captions=tuple(captions),
-        owners=np.array(owners, dtype=np.int64),
+        image_index=np.array(image_index, dtype=np.int64),
     )
-    return attach_pictures(collection, image_root, [[image] for image in images], missing)
+    return attach_images(dataset, image_root, [[image] for image in images], missing)
 
 
 def read_rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Each row's place, for messages, and its values in the given columns."""
+    """Position of each row, for error messages, and its values in the given columns."""
     suffix = file.suffix.lower()
     check_choice("the file's ending", suffix, [*_DELIMITERS, ".parquet"])
     if not file.is_file():
@@ -92,14 +94,13 @@ def read_rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, 
 def _text(
     file: Path, suffix: str, columns: list[str]
 ) -> Iterator[tuple[str, tuple[str | None, ...]]]:
-    csv.field_size_limit(LONGEST)
     line = 1
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, delimiter=_DELIMITERS[suffix], strict=True)
             _check_columns(file, columns, list(reader.fieldnames or ()))
             for row in reader:
-                # DictReader collects surplus cells under None: an unquoted delimiter.
+                # DictReader puts surplus cells under None: an unquoted delimiter.
                 if None in row:
                     raise DataError(
                         f"line {reader.line_num} of {file} has more cells than the header; "
@@ -128,12 +129,12 @@ def _parquet(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, .
                     yield f"row {number}", row
                     number += 1
     except (arrow.ArrowException, OSError) as error:
-        raise DataError(f"{file} cannot be read as parquet ({error}); get it again") from error
+        raise DataError(f"{file} cannot be read as parquet ({error}); copy it again") from error
 
 
-def _check_columns(file: Path, columns: list[str], there: list[str]) -> None:
+def _check_columns(file: Path, columns: list[str], names: list[str]) -> None:
     for column in columns:
-        if column not in there:
-            raise DataError(
-                f"{file} has no column {column!r}; it has: {', '.join(there) or 'no columns'}"
+        if column not in names:
+            raise MissingColumnError(
+                f"{file} has no column {column!r}; it has: {', '.join(names) or 'no columns'}"
             )

@@ -1,9 +1,8 @@
-"""Cutting a caption into words.
+"""Split a caption into words.
 
-The rules are those of the Penn Treebank that matter for captions, written for English. Unlike the
-tokenizer of NLTK, with which published vocabularies were built, it keeps quotation marks as they
-are, leaves "cannot" whole and splits at a slash; such words become unknown to those vocabularies.
-It does not know a vocabulary, and it leaves no token out: punctuation stays.
+The rules are those of the Penn Treebank that matter for English captions. Unlike NLTK's tokenizer,
+with which published vocabularies were built, it keeps quotation marks, does not split "cannot" and
+splits at a slash; those vocabularies do not contain such words. Punctuation is kept.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Words and their numbers.
-
-A vocabulary knows which word has which id. It does not know vectors; those are in `glove`.
-"""
+"""Words and their ids."""
 
 from __future__ import annotations
 
@@ -39,14 +36,14 @@ class Vocabulary:
             )
         self._ids = {word: number for number, word in enumerate(self._words)}
         if len(self._ids) != len(self._words):
-            twice = next(word for word, count in Counter(self._words).items() if count > 1)
-            raise VocabularyError(f"{twice!r} stands twice in the vocabulary; remove one")
+            ((word, _),) = Counter(self._words).most_common(1)
+            raise VocabularyError(f"duplicate word {word!r} in the vocabulary; remove one")
 
     @classmethod
     def build(cls, captions: Iterable[str], min_count: int = 4) -> Vocabulary:
         """Take the words that occur at least `min_count` times, the most frequent first."""
         counts = Counter(word for caption in captions for word in words(caption))
-        # Ties go by the alphabet so that the order of the captions does not change the ids.
+        # Ties are sorted, so that the order of the captions does not change the ids.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([*SPECIAL, *(word for word, count in ranked if count >= min_count)])
 
@@ -54,7 +51,7 @@ class Vocabulary:
     def load(cls, path: str | Path) -> Vocabulary:
         """Read a JSON file {word2idx, idx2word, idx}, or a pickle of a class that has these.
 
-        A pickle is read without running any code of it; what else it holds is refused.
+        A pickle is read without executing its code; other objects in it are rejected.
         """
         try:
             content = Path(path).read_bytes()
@@ -73,11 +70,8 @@ class Vocabulary:
 
     def save(self, path: str | Path) -> None:
         """Write the JSON file that `load` reads."""
-        Path(path).write_text(json.dumps(self.as_dict(), ensure_ascii=False), encoding="utf-8")
-
-    def as_dict(self) -> dict[str, Any]:
-        """The content of the JSON file."""
-        return {"word2idx": self._ids, "idx2word": list(self._words), "idx": len(self)}
+        content = {"word2idx": self._ids, "idx2word": self._words, "idx": len(self)}
+        Path(path).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text: start, its words, end. Unknown words become 3."""
@@ -117,24 +111,20 @@ def _entries(path: str | Path, state: Mapping[str, Any]) -> list[str]:
     if isinstance(by_id, Mapping):
         # JSON turns the ids, which are keys here, into strings.
         named = {str(number): word for number, word in by_id.items()}
-        entries = [named.get(str(number)) for number in range(len(named))]
-    else:
-        entries = list(by_id)
-    checked = [word for word in entries if isinstance(word, str)]
-    if len(checked) != len(entries):
-        number = next(i for i, word in enumerate(entries) if not isinstance(word, str))
-        raise VocabularyError(
-            f"{path} has {entries[number]!r} for id {number}; ids must count up from 0 and "
-            "name a word each"
-        )
-    wrong = [word for number, word in enumerate(checked) if ids.get(word) != number]
-    wrong = wrong or sorted(map(str, ids.keys() - set(checked)))
+        by_id = [named.get(str(number)) for number in range(len(named))]
+    for number, word in enumerate(by_id):
+        if not isinstance(word, str):
+            raise VocabularyError(
+                f"{path} has {word!r} for id {number}; ids must count up from 0, each with a word"
+            )
+    wrong = [word for number, word in enumerate(by_id) if ids.get(word) != number]
+    wrong = wrong or sorted(map(str, ids.keys() - set(by_id)))
     if wrong:
         raise VocabularyError(
             f"word2idx and idx2word of {path} disagree about {a_few(wrong)}; build it again"
         )
-    if state.get("idx", len(checked)) != len(checked):
+    if state.get("idx", len(by_id)) != len(by_id):
         raise VocabularyError(
-            f"{path} says idx {state['idx']!r} and has {len(checked)} words; build it again"
+            f"{path} has idx {state['idx']!r}, but {len(by_id)} words; build it again"
         )
-    return checked
+    return list(by_id)

@@ -1,16 +1,16 @@
-"""Search engines that hold embedding sets where one machine is not enough.
+"""Search engines that store embedding sets where one machine is not enough.
 
-They keep the contract of the embedded index, `diverset.index.base.SetStore`; an address says
-which: see `diverset.engines.addresses`. Servers' clients are imported when an address needs them.
+They implement the protocol of the embedded index, `diverset.index.SetStore`. An address selects the
+store (`diverset.engines.addresses`). Client libraries are imported when an address needs them.
 """
 
 from diverset.engines.addresses import create_store, open_or_create, open_store, store_exists
-from diverset.engines.transfer import add_shards, copy_store
+from diverset.engines.transfer import copy_store, load_shards
 
 __all__ = [
-    "add_shards",
     "copy_store",
     "create_store",
+    "load_shards",
     "open_or_create",
     "open_store",
     "store_exists",

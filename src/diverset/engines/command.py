@@ -1,43 +1,41 @@
-"""`diverset index copy` and `diverset index add-shards`."""
+"""`diverset store copy` and `diverset store load-shards`."""
 
 from __future__ import annotations
 
-import argparse
 from contextlib import closing
 from pathlib import Path
 
 from diverset.engines import transfer
 from diverset.engines.addresses import address_key, open_or_create, open_store
 from diverset.errors import OptionError
-from diverset.index.shards import read_about, share
-from diverset.training.bars import Bars
-from diverset.training.evaluating import default_cache
+from diverset.index.shards import read_manifest, resolve_rank
+from diverset.runtime.folders import user_cache_folder
+from diverset.runtime.progress import Progress
 
 
-def copy(given: argparse.Namespace) -> int:
-    """Copy an index into another one, which is made if it is not there."""
-    if address_key(given.source) == address_key(given.target):
-        raise OptionError("both addresses are the same; give another one to copy to")
-    with closing(open_store(given.source)) as source:
-        with closing(open_or_create(given.target, source.settings)) as target, Bars() as bars:
-            written = transfer.copy_store(
-                source, target, _journal(address_key(given.source), given.target), bars.show
-            )
-            print(f"{written} items written, {target.count()} in the index")
+def copy(source: str, target: str) -> int:
+    """Copy all items of a store into another one, which is created if missing."""
+    if address_key(source) == address_key(target):
+        raise OptionError("source and target are the same store; give another target")
+    with closing(open_store(source)) as store:
+        with closing(open_or_create(target, store.settings)) as copied, Progress() as progress:
+            journal = _journal(address_key(source), target)
+            written = transfer.copy_store(store, copied, journal, progress.update)
+            print(f"{written} items written, {copied.count()} in the store")
     return 0
 
 
-def add_shards(given: argparse.Namespace) -> int:
-    """Add shards to an index, which is made if it is not there."""
-    rank, world = share(given.rank, given.world)
-    folder = Path(given.folder)
-    settings = read_about(folder).settings
-    with closing(open_or_create(given.index, settings)) as target, Bars() as bars:
-        journal = _journal(f"{folder.resolve()} {rank} {world}", given.index)
-        written = transfer.add_shards(folder, target, journal, bars.show, rank, world)
-        print(f"{written} items written, {target.count()} in the index")
+def load_shards(address: str, folder: str, rank: int | None, world: int | None) -> int:
+    """Load shards into a store, which is created if missing."""
+    rank, world = resolve_rank(rank, world)
+    shards = Path(folder)
+    settings = read_manifest(shards).settings
+    with closing(open_or_create(address, settings)) as store, Progress() as progress:
+        journal = _journal(f"{shards.resolve()} {rank} {world}", address)
+        written = transfer.load_shards(shards, store, journal, progress.update, rank, world)
+        print(f"{written} items written, {store.count()} in the store")
     return 0
 
 
 def _journal(source: str, target: str) -> transfer.Journal:
-    return transfer.Journal.between(default_cache() / "transfers", source, address_key(target))
+    return transfer.Journal.between(user_cache_folder() / "transfers", source, address_key(target))

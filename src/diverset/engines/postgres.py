@@ -1,13 +1,14 @@
-"""PostgreSQL with pgvector as a store of embedding sets: one server, or whatever speaks like it.
+"""PostgreSQL with pgvector as a store of embedding sets.
 
-A table has a row an item: id, metadata, the mean of the set and every element. By default all rows
-are scored, which is exact; with an HNSW index over the mean only the nearest candidates are.
+A table has one row per item: id, metadata, the mean of the set and every element. Exact search
+scores all rows; approximate search only the candidates whose mean is nearest, by an HNSW index if
+the table has one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -17,185 +18,198 @@ from psycopg.types.json import Jsonb
 
 from diverset.engines.postgres_filter import Condition, to_sql
 from diverset.engines.postgres_options import PostgresOptions, create_table
-from diverset.engines.postgres_score import element, parameters, score, weights
+from diverset.engines.postgres_score import parameters, score, weights
 from diverset.engines.postgres_server import Server
-from diverset.engines.settings import check_name, check_storable, from_stored, to_stored
-from diverset.errors import EngineError, OptionError
-from diverset.index.base import Hit, Metadata, Records, Sets, Settings
-from diverset.index.checks import check_k, check_queries, wanted_ids
-from diverset.index.explain import explain
-from diverset.index.where import parse
+from diverset.engines.settings import (
+    check_name,
+    check_storable,
+    element_names,
+    from_stored,
+    to_stored,
+)
+from diverset.errors import EngineError, OptionError, check_count
+from diverset.index.checks import check_queries, storable_ids
+from diverset.index.explain import pair_cosines
+from diverset.index.set_store import Hit, IndexSettings, Metadata, Records, Sets
+from diverset.runtime.close_on_error import close_on_error
 
-SETTINGS = "diverset_settings"  # the table of all indexes of a database
-EXPLORED = 2  # rows of the graph that are looked at for each candidate; see docs/log.md
-MOST_EXPLORED = 1000  # pgvector's limit of hnsw.ef_search
-LOCK = 0x64_76_73_65  # advisory: two processes may make the same table at once
+SETTINGS_TABLE = "diverset_settings"  # the settings of all stores of a database
+EF_SEARCH_FACTOR = 2  # nodes visited per candidate; see docs/log.md
+MAX_EF_SEARCH = 1000  # pgvector's limit of hnsw.ef_search
+LOCK = 0x64_76_73_65  # advisory: two processes may create the same table at once
 
 
 class PostgresStore:
-    """A table of a database; see `diverset.index.base.SetStore` for the methods."""
+    """A table of a database; see `diverset.index.SetStore` for the methods."""
 
     def __init__(
-        self, server: Server, name: str, settings: Settings, options: PostgresOptions | None = None
+        self,
+        server: Server,
+        name: str,
+        settings: IndexSettings,
+        options: PostgresOptions | None = None,
     ) -> None:
         self._server, self._table = server, sql.Identifier(name)
         self._settings, self._options = settings, options or PostgresOptions()
-        self._elements = [element(place) for place in range(settings.slots)]
-        server.learn_vectors()
+        self._elements = element_names(settings)
+        server.register_vector()
 
     @classmethod
     def open(cls, url: str, name: str, options: PostgresOptions | None = None) -> PostgresStore:
-        """Open an index that exists; `url` is anything that libpq takes."""
-        with ExitStack() as stack:
-            server = stack.enter_context(closing(Server(url)))
-            stored = _stored(server, name)
+        """Open an existing store; `url` is anything that libpq accepts."""
+        with close_on_error(Server(url)) as server:
+            stored = _read_settings(server, name)
             if stored is None:
                 raise EngineError(
-                    f"{server.place} has no index {name!r}; make it by diverset index copy or "
-                    "add-shards"
+                    f"{server.label} has no store {name!r}; create it with diverset store copy or "
+                    "diverset store load-shards"
                 )
-            settings = from_stored(stored, f"{server.place} table {name}")
-            store = cls(server, name, settings, options)
-            stack.pop_all()  # all went well: it stays open
-        return store
+            settings = from_stored(stored, f"{server.label} table {name}")
+            return cls(server, name, settings, options)
 
     @classmethod
     def create(
-        cls, url: str, name: str, settings: Settings, options: PostgresOptions | None = None
+        cls, url: str, name: str, settings: IndexSettings, options: PostgresOptions | None = None
     ) -> PostgresStore:
-        """Make a new, empty table, and the extension if the database lacks it."""
+        """Create an empty table, and the extension if the database lacks it."""
         _check_name(name)
-        content = Jsonb(to_stored(settings))
-        with closing(Server(url)) as server, server.together():
-            server.ask("SELECT pg_advisory_xact_lock(%(lock)s)", lock=LOCK)
-            server.tell("CREATE EXTENSION IF NOT EXISTS vector")
-            server.tell(
-                f"CREATE TABLE IF NOT EXISTS {SETTINGS} "
+        values = {"name": name, "content": Jsonb(to_stored(settings))}
+        with closing(Server(url)) as server, server.transaction():
+            server.fetch("SELECT pg_advisory_xact_lock(%(lock)s)", lock=LOCK)
+            server.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            server.execute(
+                f"CREATE TABLE IF NOT EXISTS {SETTINGS_TABLE} "
                 "(name text PRIMARY KEY, settings jsonb NOT NULL)"
             )
             for statement in create_table(name, settings, options or PostgresOptions()):
-                server.tell(statement)
-            row = {"name": name, "content": content}
-            server.tell(f"INSERT INTO {SETTINGS} VALUES (%(name)s, %(content)s)", **row)
+                server.execute(statement)
+            server.execute(f"INSERT INTO {SETTINGS_TABLE} VALUES (%(name)s, %(content)s)", **values)
         return cls.open(url, name, options)
 
     @staticmethod
     def exists(url: str, name: str) -> bool:
-        """Whether there is an index of this name."""
+        """Whether there is a store of this name."""
         with closing(Server(url)) as server:
-            return _stored(server, name) is not None
+            return _read_settings(server, name) is not None
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> IndexSettings:
         return self._settings
 
     def add(
         self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
     ) -> None:
         items = check_storable(self._settings, ids, sets, metadata)
-        names = ["metadata", "mean", *self._elements]
+        columns = ["metadata", "mean", *self._elements]
         statement = sql.SQL(
             "INSERT INTO {} (id, {}) VALUES (%s, {}) ON CONFLICT (id) DO UPDATE SET {}"
         ).format(
             self._table,
-            _listed(names),
-            sql.SQL(", ").join([sql.Placeholder()] * len(names)),
+            _identifiers(columns),
+            sql.SQL(", ").join([sql.Placeholder()] * len(columns)),
             sql.SQL(", ").join(
-                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names
+                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(column)) for column in columns
             ),
         )
         rows = (
-            (one, Jsonb(dict(fields)), elements.mean(axis=0), *elements)
-            for one, fields, elements in zip(items.ids, items.metadata, items.sets, strict=True)
+            (item, Jsonb(dict(fields)), elements.mean(axis=0), *elements)
+            for item, fields, elements in zip(items.ids, items.metadata, items.sets, strict=True)
         )
-        self._server.tell_each(statement, rows)
+        with self._server.transaction(), self._server.connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
 
     def delete(self, ids: Sequence[str]) -> int:
         statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%(ids)s)").format(self._table)
-        return self._server.tell(statement, ids=wanted_ids(ids))
+        return self._server.execute(statement, ids=storable_ids(ids))
 
-    def search(self, queries: Sets, k: int = 10, where: str | None = None) -> list[list[Hit]]:
-        checked, limit = check_queries(self._settings, queries), check_k(k)
-        condition = to_sql(None if where is None else parse(where))
-        return [self._found(query, limit, condition) for query in checked]
+    def search(
+        self, queries: Sets, k: int = 10, filter: str | None = None, exact: bool = True
+    ) -> list[list[Hit]]:
+        checked, limit = check_queries(self._settings, queries), check_count("k", k)
+        condition = to_sql(filter)
+        return [self._search(query, limit, condition, exact) for query in checked]
 
-    def count(self, where: str | None = None) -> int:
-        condition = to_sql(None if where is None else parse(where))
+    def count(self, filter: str | None = None) -> int:
+        condition = to_sql(filter)
         statement = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(self._table, condition.text)
-        return int(self._server.ask(statement, **condition.values)[0][0])
+        return int(self._server.fetch(statement, **condition.values)[0][0])
 
     def walk(self, size: int = 1000) -> Iterator[Records]:
         statement = sql.SQL(
             "SELECT id, metadata, {} FROM {} WHERE id > %(after)s ORDER BY id LIMIT %(size)s"
-        ).format(_listed(self._elements), self._table)
+        ).format(_identifiers(self._elements), self._table)
         after = ""
-        while rows := self._server.ask(statement, after=after, size=size):
+        while rows := self._server.fetch(statement, after=after, size=size):
             yield Records([row[0] for row in rows], _sets(rows, 2), [row[1] for row in rows])
             after = rows[-1][0]
 
     def close(self) -> None:
         self._server.close()
 
-    def _found(self, query: NDArray[np.float32], k: int, condition: Condition) -> list[Hit]:
-        candidates = max(k, self._options.candidates) if self._options.candidates else 0
-        rows = self._best(query, k, condition, candidates)
-        if candidates and len(rows) < k:
-            # A graph that is searched under a filter may end before k items are found.
-            rows = self._best(query, k, condition, 0)
+    def _search(
+        self, query: NDArray[np.float32], k: int, condition: Condition, exact: bool
+    ) -> list[Hit]:
+        candidates = None if exact else max(k, self._options.candidates)
+        rows = self._best_rows(query, k, condition, candidates)
+        if candidates is not None and len(rows) < k:
+            # An HNSW search with a filter may end before k items are found.
+            rows = self._best_rows(query, k, condition, None)
         if not rows:
             return []
-        why = explain(query, _sets(rows, 3), self._settings.alpha)
+        cosines = pair_cosines(query, _sets(rows, 3))
         return [
-            Hit(row[0], row[1], row[2], contributions, cosines)
-            for row, contributions, cosines in zip(
-                rows, why.contributions, why.cosines, strict=True
-            )
+            Hit(row[0], row[1], row[2], pairs, self._settings.alpha)
+            for row, pairs in zip(rows, cosines, strict=True)
         ]
 
-    def _best(
-        self, query: NDArray[np.float32], k: int, condition: Condition, candidates: int
+    def _best_rows(
+        self, query: NDArray[np.float32], k: int, condition: Condition, candidates: int | None
     ) -> list[tuple[Any, ...]]:
+        """Rows of id, score, metadata and elements; of all rows, or of candidates."""
         source = sql.SQL("SELECT * FROM {} WHERE {}").format(self._table, condition.text)
-        if candidates:
+        if candidates is not None:
             source += sql.SQL(" ORDER BY mean <#> %(mean)s LIMIT %(candidates)s")
-        slots = self._settings.slots
         statement = sql.SQL(
             "SELECT id, score, metadata, {elements} FROM (SELECT id, {score} AS score FROM "
             "({source}) AS item CROSS JOIN LATERAL {weights} AS pairs "
             "ORDER BY score DESC, id LIMIT %(k)s) AS best JOIN {table} USING (id) "
             "ORDER BY score DESC, id"
         ).format(
-            elements=_listed(self._elements),
-            score=score(len(query), slots),
+            elements=_identifiers(self._elements),
+            score=score(len(query), len(self._elements)),
             source=source,
-            weights=weights(len(query), slots),
+            weights=weights(len(query), self._elements),
             table=self._table,
         )
         values = {**parameters(query, self._settings.alpha), **condition.values}
-        with self._server.together():
-            if candidates:
-                explored = str(min(EXPLORED * candidates, MOST_EXPLORED))
-                self._server.ask("SELECT set_config('hnsw.ef_search', %(to)s, true)", to=explored)
-                self._server.ask("SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true)")
-            return self._server.ask(statement, k=k, candidates=candidates, **values)
+        with self._server.transaction():
+            if candidates is not None:
+                ef_search = str(min(EF_SEARCH_FACTOR * candidates, MAX_EF_SEARCH))
+                setting = "SELECT set_config('hnsw.ef_search', %(value)s, true)"
+                self._server.fetch(setting, value=ef_search)
+                self._server.fetch(
+                    "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true)"
+                )
+            return self._server.fetch(statement, k=k, candidates=candidates, **values)
 
 
 def _check_name(name: str) -> None:
-    if check_name("table", name).lower() == SETTINGS:
-        raise OptionError(f"{SETTINGS} is the table of settings; give the index another name")
+    if check_name("table", name).lower() == SETTINGS_TABLE:
+        raise OptionError(f"{SETTINGS_TABLE} is the table of settings; give the store another name")
 
 
-def _stored(server: Server, name: str) -> object:
+def _read_settings(server: Server, name: str) -> object:
     _check_name(name)
-    if server.ask("SELECT to_regclass(%(name)s)::text", name=SETTINGS) == [(None,)]:
+    if server.fetch("SELECT to_regclass(%(name)s)::text", name=SETTINGS_TABLE) == [(None,)]:
         return None
-    rows = server.ask(f"SELECT settings FROM {SETTINGS} WHERE name = %(name)s", name=name)
+    statement = f"SELECT settings FROM {SETTINGS_TABLE} WHERE name = %(name)s"
+    rows = server.fetch(statement, name=name)
     return rows[0][0] if rows else None
 
 
-def _listed(names: Sequence[str]) -> sql.Composed:
+def _identifiers(names: Sequence[str]) -> sql.Composed:
     return sql.SQL(", ").join(sql.Identifier(name) for name in names)
 
 
 def _sets(rows: Sequence[tuple[Any, ...]], first: int) -> NDArray[np.float32]:
-    return np.array([row[first:] for row in rows], dtype=np.float32)
+    return np.stack([[vector.to_numpy() for vector in row[first:]] for row in rows])

@@ -1,4 +1,4 @@
-"""How a table is laid out and searched."""
+"""Layout of a PostgreSQL table, and the parameters of approximate search."""
 
 from __future__ import annotations
 
@@ -6,40 +6,42 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from diverset.engines.postgres_score import element
-from diverset.errors import OptionError, check_choice
-from diverset.index.base import Settings
+from diverset.engines.settings import element_names
+from diverset.errors import check_choice, check_count
+from diverset.index.set_store import IndexSettings
 
 INDEXES = ("none", "hnsw")
-PAGE = 8160  # bytes of a row that PostgreSQL keeps in one page; what is above goes elsewhere
+PAGE = 8160  # bytes of a row that fit into one page; the rest would be stored elsewhere (TOAST)
 
 
 @dataclass(frozen=True)
 class PostgresOptions:
-    """`index` and those below it count when a table is made."""
+    """All but `candidates` only apply when a table is created."""
 
-    candidates: int = 0
-    """Rows nearest by their means that are scored; 0 for all, which is exact."""
+    candidates: int = 500
+    """Rows scored by a search with `exact=False`: those whose mean is nearest."""
     index: str = "none"
     """Over the mean: a name in `INDEXES`."""
     m: int = 16
-    """Neighbours of a row in the HNSW graph."""
+    """Neighbors per node of the HNSW graph."""
     ef_construction: int = 64
-    """Rows that are looked at to find these neighbours."""
+    """Nodes visited to find the neighbors of a new one."""
 
     def __post_init__(self) -> None:
         check_choice("index", self.index, INDEXES)
-        if self.candidates < 0:
-            raise OptionError(f"candidates is {self.candidates}; give a number from 0 on")
+        for name in ("candidates", "m", "ef_construction"):
+            check_count(name, getattr(self, name))
 
 
-def create_table(name: str, settings: Settings, options: PostgresOptions) -> list[sql.Composed]:
-    """The statements that make an empty table."""
+def create_table(
+    name: str, settings: IndexSettings, options: PostgresOptions
+) -> list[sql.Composed]:
+    """The statements that create an empty table."""
     columns = [
         sql.SQL("{} vector({}) NOT NULL").format(sql.Identifier(column), settings.dim)
-        for column in ("mean", *(element(place) for place in range(settings.slots)))
+        for column in ("mean", *element_names(settings))
     ]
-    # Vectors stay in the row as long as they fit: a scan that looks each up elsewhere is slower.
+    # Vectors stay in the row as long as they fit: a scan that reads them elsewhere is slower.
     table = sql.SQL(
         'CREATE TABLE {} (id text COLLATE "C" PRIMARY KEY, metadata jsonb NOT NULL, {}) '
         "WITH (toast_tuple_target = {})"

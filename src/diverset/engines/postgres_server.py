@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL whose failures name the server and the next step, never a password."""
+"""A connection to PostgreSQL. Its errors name the server and the next step, never a password."""
 
 from __future__ import annotations
 
@@ -8,110 +8,109 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
+import pgvector.psycopg
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import set_json_loads
 
-from diverset.engines.postgres_vector import register_vector
-from diverset.engines.settings import LARGEST_WHOLE
 from diverset.errors import EngineError, OptionError
+from diverset.index.filter_language import MAX_INTEGER
 
-SECONDS = 10  # to wait for a server
+TIMEOUT = 10  # seconds to wait for a connection
 
 
 class Server:
-    """One connection; every statement is its own transaction unless `together` says otherwise.
+    """A connection that commits every statement, except inside `transaction`.
 
-    Threads may share it and wait for each other.
+    Threads may share it; their calls run one after the other.
     """
 
     def __init__(self, url: str) -> None:
-        """Connect; `url` is anything that libpq takes."""
-        self.place = place_of(url)
-        self._lock = RLock()  # the driver's own covers statements, not transactions
-        with self._asking():
-            self.connection = psycopg.connect(url, autocommit=True, connect_timeout=SECONDS)
+        """Connect; `url` is anything that libpq accepts."""
+        self.label = without_password(url)
+        self._lock = RLock()  # the driver locks statements, not transactions
+        with self._translate_errors():
+            self.connection = psycopg.connect(url, autocommit=True, connect_timeout=TIMEOUT)
         set_json_loads(_loads, self.connection)
 
-    def ask(self, statement: str | sql.Composed, **values: Any) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives."""
-        with self._asking():
-            found = self.connection.execute(_text(statement), values, binary=True)
-            return found.fetchall() if found.description else []
+    def fetch(self, statement: str | sql.Composed, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with self._translate_errors():
+            cursor = self.connection.execute(_encode(statement), values, binary=True)
+            return cursor.fetchall() if cursor.description else []
 
-    def tell(self, statement: str | sql.Composed, **values: Any) -> int:
-        """How many rows a statement changed."""
-        with self._asking():
-            return self.connection.execute(_text(statement), values).rowcount
-
-    def tell_each(self, statement: sql.Composed, rows: Iterator[tuple[Any, ...]]) -> None:
-        """A statement for each of many rows, all or nothing."""
-        with self._asking(), self.connection.transaction(), self.connection.cursor() as cursor:
-            cursor.executemany(statement, rows)
+    def execute(self, statement: str | sql.Composed, **values: Any) -> int:
+        """Run a statement; returns the number of changed rows."""
+        with self._translate_errors():
+            return self.connection.execute(_encode(statement), values).rowcount
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Statements that count all or not at all."""
-        with self._asking(), self.connection.transaction():
+    def transaction(self) -> Iterator[None]:
+        """Statements that take effect together or not at all."""
+        with self._translate_errors(), self.connection.transaction():
             yield
 
-    def learn_vectors(self) -> None:
-        """Send and receive numpy arrays as pgvector's type."""
-        with self._asking():
-            if not register_vector(self.connection):
-                raise EngineError(f"{self.place} has no extension vector; CREATE EXTENSION vector")
+    def register_vector(self) -> None:
+        """Send numpy arrays as pgvector's type, and receive it as `pgvector.Vector`."""
+        try:
+            with self._lock:
+                pgvector.psycopg.register_vector(self.connection)
+        except psycopg.ProgrammingError as error:
+            raise EngineError(
+                f"{self.label} has no extension vector; run CREATE EXTENSION vector"
+            ) from error
 
     def close(self) -> None:
         self.connection.close()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             with self._lock:
                 yield
         except psycopg.errors.DuplicateTable as error:
             raise EngineError(
-                f"{self.place}: {_first_line(error)}; open it, or give another name"
+                f"{self.label}: {_first_line(error)}; open it, or give another name"
             ) from error
         except psycopg.OperationalError as error:
             raise EngineError(
-                f"PostgreSQL at {self.place} cannot be reached ({_first_line(error)}); "
-                "check that it runs there and that user and password fit"
+                f"cannot reach PostgreSQL at {self.label} ({_first_line(error)}); check that it is "
+                "running and that user and password are right"
             ) from error
         except psycopg.Error as error:
             raise EngineError(
-                f"PostgreSQL at {self.place} refuses ({_first_line(error)}); check the rights of "
-                "the user, and that pgvector 0.8 or newer is installed"
+                f"PostgreSQL at {self.label} failed ({_first_line(error)}); check the permissions "
+                "of the user, and that pgvector 0.8 or newer is installed"
             ) from error
 
 
-def place_of(url: str) -> str:
-    """A server's address for messages, without its password.
+def without_password(url: str) -> str:
+    """A server's address for messages, without user and password.
 
-    >>> place_of("postgresql://me:secret@db:5433/photos")
+    >>> without_password("postgresql://me:secret@db:5433/photos")
     'postgresql://db:5433/photos'
     """
     try:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise OptionError(
-            "the address of the database cannot be read; "
+            "cannot parse the address of the database; "
             "write postgresql://user@host:5432/database?table=name"
         ) from error
     host, port = parts.get("host") or "localhost", parts.get("port") or 5432
     return f"postgresql://{host}:{port}/{parts.get('dbname') or ''}"
 
 
-def _text(statement: str | sql.Composed) -> bytes | sql.Composed:
-    # psycopg's types want literal strings; bytes are how it takes one that is put together here.
+def _encode(statement: str | sql.Composed) -> bytes | sql.Composed:
+    # psycopg's types require literal strings; bytes may be composed at run time.
     return statement.encode() if isinstance(statement, str) else statement
 
 
 def _loads(content: str | bytes) -> Any:
-    """jsonb writes 1e300 as a whole number of 301 digits; only floats can be as large here."""
+    """jsonb writes 1e300 as an integer of 301 digits; stored integers are never that large."""
     return json.loads(
-        content, parse_int=lambda text: float(text) if abs(int(text)) > LARGEST_WHOLE else int(text)
+        content, parse_int=lambda text: float(text) if abs(int(text)) > MAX_INTEGER else int(text)
     )
 
 

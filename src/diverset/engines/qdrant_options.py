@@ -1,53 +1,54 @@
-"""How a Qdrant collection is laid out and searched."""
+"""Layout of a Qdrant collection, and the parameters of approximate search."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from qdrant_client import models
 
-from diverset.engines.qdrant_formula import MEAN, element
-from diverset.errors import OptionError, check_choice
-from diverset.index.base import Settings
+from diverset.engines.qdrant_formula import MEAN
+from diverset.engines.settings import element_names
+from diverset.errors import check_choice, check_count
+from diverset.index.set_store import IndexSettings
 
-QUANTIZED = ("none", "int8", "binary")
+QUANTIZATIONS = ("none", "int8", "binary")
 
 
 @dataclass(frozen=True)
 class QdrantOptions:
-    """All but `candidates` count when a collection is made."""
+    """All but `candidates` only apply when a collection is created; None is the server's choice."""
 
     candidates: int = 500
-    """Points nearest by their means that are scored, in each shard; 0 for all, which is exact."""
-    shards: int = 0
-    """Parts of the collection over the nodes of a cluster; the server's choice by default."""
-    replicas: int = 0
-    """Copies of each shard; the server's choice by default."""
-    write_consistency: int = 0
-    """Replicas that must have a write before it counts; the server's choice by default."""
+    """Points per shard scored by a search with `exact=False`: those whose mean is nearest."""
+    shards: int | None = None
+    """Shards of the collection over the nodes of a cluster."""
+    replicas: int | None = None
+    """Copies of each shard."""
+    write_consistency: int | None = None
+    """Replicas that must acknowledge a write."""
     on_disk: bool = False
     """Elements on disk instead of in memory; the mean stays in memory."""
     quantize: str = "none"
-    """The copy of the means that is kept in memory: a name in `QUANTIZED`; originals on disk."""
-
-    m: int = 0
-    """Neighbours of a point in the HNSW graph; the server's choice by default."""
-    ef_construction: int = 0
-    """Points that are looked at to find these neighbours; the server's choice by default."""
+    """Quantized copy of the means in memory, originals on disk: a name in `QUANTIZATIONS`."""
+    m: int | None = None
+    """Neighbors per node of the HNSW graph."""
+    ef_construction: int | None = None
+    """Nodes visited to find the neighbors of a new one."""
 
     def __post_init__(self) -> None:
-        check_choice("quantize", self.quantize, QUANTIZED)
-        counts = (field.name for field in fields(self) if type(field.default) is int)
-        for name in counts:
-            if getattr(self, name) < 0:
-                raise OptionError(f"{name} is {getattr(self, name)}; give a number from 0 on")
+        check_choice("quantize", self.quantize, QUANTIZATIONS)
+        for name, value in vars(self).items():
+            if type(value) is int:
+                check_count(name, value)
 
 
-def vector_params(settings: Settings, options: QdrantOptions) -> dict[str, models.VectorParams]:
+def vector_params(
+    settings: IndexSettings, options: QdrantOptions
+) -> dict[str, models.VectorParams]:
     """The named vectors of a collection.
 
-    Products, not Qdrant's cosine: that would normalise what is stored once more, and scores would
-    be those of other sets.
+    They use inner products: Qdrant's cosine would normalize stored vectors again, which changes
+    scores.
     """
     quantization: models.QuantizationConfig | None = None
     if options.quantize == "int8":
@@ -59,17 +60,15 @@ def vector_params(settings: Settings, options: QdrantOptions) -> dict[str, model
     mean = models.VectorParams(
         size=settings.dim,
         distance=models.Distance.DOT,
-        hnsw_config=models.HnswConfigDiff(
-            m=options.m or None, ef_construct=options.ef_construction or None
-        ),
+        hnsw_config=models.HnswConfigDiff(m=options.m, ef_construct=options.ef_construction),
         quantization_config=quantization,
         on_disk=quantization is not None or None,
     )
-    one = models.VectorParams(
+    vector = models.VectorParams(
         size=settings.dim,
         distance=models.Distance.DOT,
-        # No graph, or candidates would be looked up in it, missed by some pairs, and scored wrong.
+        # No graph: prefetches would look up candidates in it, miss some pairs and score wrongly.
         hnsw_config=models.HnswConfigDiff(m=0),
         on_disk=options.on_disk or None,
     )
-    return {MEAN: mean, **{element(place): one for place in range(settings.slots)}}
+    return {MEAN: mean, **dict.fromkeys(element_names(settings), vector)}

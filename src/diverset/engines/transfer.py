@@ -1,10 +1,10 @@
-"""Moving embedding sets into a store: from another store, or from a folder of shards.
+"""Copies embedding sets into a store, from another store or from a folder of shards.
 
-What was moved is noted in a small file with the state of the source, so that a transfer that was
-stopped goes on where it was. A note is not believed when the source has another state since, or
-the target holds fewer items than the note says: then everything is moved again, and adding twice
-changes nothing. Engines have no cheap state, so a copy from one of them always starts over.
-Nothing is deleted from a target: items that the source lost meanwhile stay in it.
+A journal file records the progress and the state of the source, so that an interrupted transfer
+resumes. It is ignored if the source has changed since, or if the target holds fewer items than
+recorded: then everything is copied again, which is harmless. Engines have no cheap state, so a copy
+from an engine always starts over. Nothing is deleted from a target: items that the source has lost
+meanwhile stay in it.
 """
 
 from __future__ import annotations
@@ -15,55 +15,45 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
-from diverset.data.files import write_durably
 from diverset.engines.settings import check_same
-from diverset.index.base import Records, SetStore
-from diverset.index.shards import check_complete, read_about, read_shard, state_of
+from diverset.index.set_store import Records, SetStore
+from diverset.index.shards import check_complete, read_manifest, read_shard, shards_state
+from diverset.runtime.files import write_durably
+from diverset.runtime.progress import ProgressCallback
 
-Progress = Callable[[str, int, int], None]
-PART = 1000  # items at once
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """A store that can say cheaply whether it has changed."""
-
-    @property
-    def state(self) -> str: ...
+BATCH = 1000  # items added at once
 
 
 @dataclass(frozen=True)
 class Journal:
-    """How far a transfer is: the last mark that is wholly in the target."""
+    """The progress of a transfer: the last mark whose items are all in the target."""
 
     file: Path
 
     @classmethod
     def between(cls, folder: Path, source: str, target: str) -> Journal:
-        """The note of one pair; addresses may hold passwords, so only their digest names it."""
+        """The journal of a pair of addresses; hashed, since they may contain passwords."""
         name = hashlib.sha256(f"{source}\n{target}".encode()).hexdigest()[:16]
         return cls(folder / f"{name}.json")
 
-    def last(self, state: str, there: int) -> tuple[str, int]:
-        """The mark to go on after, and how many items were moved; empty and 0 to begin.
+    def last(self, state: str, count: int) -> tuple[str, int]:
+        """The last mark and the number of items copied; ("", 0) to start over.
 
-        Args:
-            state: of the source, now.
-            there: items in the target, now.
+        `state` is that of the source and `count` the number of items in the target, both now.
         """
         try:
-            noted = json.loads(self.file.read_text(encoding="utf-8"))
-            after, moved = str(noted["after"]), int(noted["moved"])
-            return (after, moved) if noted["state"] == state and moved <= there else ("", 0)
+            entry = json.loads(self.file.read_text(encoding="utf-8"))
+            mark, copied = str(entry["mark"]), int(entry["copied"])
+            return (mark, copied) if entry["state"] == state and copied <= count else ("", 0)
         except (OSError, ValueError, KeyError, TypeError):
             return "", 0
 
-    def note(self, after: str, moved: int, state: str) -> None:
+    def record(self, mark: str, copied: int, state: str) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        content = {"after": after, "moved": moved, "state": state}
-        write_durably(self.file, json.dumps(content).encode())
+        entry = {"mark": mark, "copied": copied, "state": state}
+        write_durably(self.file, json.dumps(entry).encode())
 
     def finish(self) -> None:
         self.file.unlink(missing_ok=True)
@@ -73,89 +63,81 @@ def copy_store(
     source: SetStore,
     target: SetStore,
     journal: Journal | None = None,
-    progress: Progress | None = None,
-    size: int = PART,
+    progress: ProgressCallback | None = None,
+    size: int = BATCH,
 ) -> int:
-    """Copy all items of a store into another one; says how many were written.
+    """Copy all items of a store into another one; returns how many were written.
 
-    With a journal, a copy from a `Stateful` store that was stopped goes on where it was.
+    With a journal, an interrupted copy from an embedded index resumes.
     """
     check_same(source.settings, target.settings, "the target")
-    state = source.state if isinstance(source, Stateful) else ""  # before anything is read
-    parts = (_Part(part.ids[-1], len(part.ids), partial(_same, part)) for part in source.walk(size))
-    noted = _Noted(journal, state) if journal and state else None
-    return _move(parts, target, source.count(), noted, progress, "copying")
+    state = getattr(source, "state", None)  # before anything is read; engines have none
+    parts = (
+        _Part(batch.ids[-1], len(batch.ids), partial(_loaded, batch)) for batch in source.walk(size)
+    )
+    journal = None if state is None else journal
+    return _transfer(parts, target, source.count(), journal, str(state), progress, "copying")
 
 
-def add_shards(
+def load_shards(
     folder: Path,
     target: SetStore,
     journal: Journal | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     rank: int = 0,
-    world: int = 1,
+    world_size: int = 1,
 ) -> int:
-    """Add a process's shards of a folder to a store; says how many items were written."""
-    about = read_about(folder)
-    check_same(about.settings, target.settings, "the index")
-    check_complete(folder, about)
+    """Load the shards of one process into a store; returns how many items were written."""
+    manifest = read_manifest(folder)
+    check_same(manifest.settings, target.settings, "the store")
+    check_complete(folder, manifest)
+    shards = manifest.shards[rank::world_size]
+    sizes = [len(manifest.item_range(shard)) for shard in shards]
     parts = (
-        _Part(f"{one:08d}", len(about.places(one)), partial(read_shard, folder, about, one))
-        for one in about.numbers[rank::world]
+        _Part(f"{shard:08d}", size, partial(read_shard, folder, manifest, shard))
+        for shard, size in zip(shards, sizes, strict=True)
     )
-    total = sum(len(about.places(one)) for one in about.numbers[rank::world])
-    noted = _Noted(journal, state_of(folder, about)) if journal else None
-    return _move(parts, target, total, noted, progress, "adding shards")
-
-
-class _Noted(NamedTuple):
-    """A journal, and the state of the source that it is kept for."""
-
-    journal: Journal
-    state: str
+    state = shards_state(folder, manifest)
+    return _transfer(parts, target, sum(sizes), journal, state, progress, "loading shards")
 
 
 class _Part(NamedTuple):
-    """Some items: the mark that is noted once they are moved, their number, and how to read them.
-
-    Marks increase.
-    """
+    """Items that are journaled together: an increasing mark, their number, how to read them."""
 
     mark: str
     items: int
     read: Callable[[], Records]
 
 
-def _move(
+def _transfer(
     parts: Iterable[_Part],
     target: SetStore,
     total: int,
-    noted: _Noted | None,
-    progress: Progress | None,
-    what: str,
+    journal: Journal | None,
+    state: str,
+    progress: ProgressCallback | None,
+    task: str,
 ) -> int:
-    """Add parts, those that are noted already left out."""
-    last, before = noted.journal.last(noted.state, target.count()) if noted else ("", 0)
+    """Add parts to a store, except those that the journal records."""
+    last, copied = journal.last(state, target.count()) if journal else ("", 0)
     seen = written = 0
     for part in parts:
         seen += part.items
         if part.mark > last:
-            written += _add(part.read(), target)
-            if noted:
-                noted.journal.note(part.mark, before + written, noted.state)
+            items = part.read()
+            for start in range(0, len(items.ids), BATCH):
+                batch = slice(start, start + BATCH)
+                target.add(items.ids[batch], items.sets[batch], items.metadata[batch])
+            written += len(items.ids)
+            if journal:
+                journal.record(part.mark, copied + written, state)
         if progress:
-            progress(what, seen, total)
-    if noted:
-        noted.journal.finish()
+            progress(task, seen, total)
+    if journal:
+        journal.finish()
     return written
 
 
-def _add(items: Records, target: SetStore) -> int:
-    for start in range(0, len(items.ids), PART):
-        some = slice(start, start + PART)
-        target.add(items.ids[some], items.sets[some], items.metadata[some])
-    return len(items.ids)
-
-
-def _same(items: Records) -> Records:
+def _loaded(items: Records) -> Records:
+    """How to read items that `walk` has already read."""
     return items

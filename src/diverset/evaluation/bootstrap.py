@@ -1,10 +1,10 @@
-"""Is one run better than another, or was it luck with the test images?
+"""Paired bootstrap: is the difference between two runs more than chance?
 
-A paired bootstrap over images: the images are drawn again with replacement, each with all its
-captions and with its ranks under both runs, and RSUM is compared in every drawing. It tells how
-much a difference depends on the choice of test images; it does not know of luck in training, for
-which runs with several seeds are needed. Ranks are pooled over all queries, which is the mean
-over folds where folds have equally many captions. It needs ranks only, no sets and no models.
+Images are resampled with replacement, each with all its captions and its ranks under both runs,
+and the difference in RSUM is computed for every resample. This measures how much the difference
+depends on the choice of test images; the variance of training needs runs with several seeds. Ranks
+are pooled over all queries, which equals the mean over folds if all folds have the same number of
+captions.
 """
 
 from __future__ import annotations
@@ -12,28 +12,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from diverset.errors import InputError, OptionError
 from diverset.evaluation.recall import LEVELS, Ranks
 
-CHUNK = 2**21  # drawn indices at once
+CHUNK = 2**21  # indices drawn at once
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The second run against the first, in RSUM (percent).
+    """RSUM of two runs in percent, and their difference, second - first.
 
-    Attributes:
-        first: RSUM of the first run.
-        second: RSUM of the second run.
-        difference: second - first.
-        low: lower end of the confidence interval of the difference.
-        high: upper end.
-        p_value: two-sided; how often the drawings fall on the other side of no difference.
-        confidence: of the interval, e.g. 0.95.
-        resamples: how many drawings.
-        seed: which drawings.
+    `low` and `high` are the ends of the confidence interval of the difference; `p_value` is
+    two-sided, of no difference.
     """
 
     first: float
@@ -46,6 +39,13 @@ class Comparison:
     resamples: int
     seed: int
 
+    def __str__(self) -> str:
+        return (
+            f"({self.first:.1f}): RSUM {self.difference:+.1f}, "
+            f"{self.confidence:.0%} interval {self.low:+.1f} to {self.high:+.1f}, "
+            f"p = {self.p_value:.3f} (paired bootstrap, {self.resamples:,} resamples)"
+        )
+
 
 def paired_bootstrap(
     first: Ranks,
@@ -55,46 +55,38 @@ def paired_bootstrap(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Comparison:
-    """Compare two runs on the same queries.
+    """Compare two runs on the same queries in the same order, by their `report.ranks`.
 
-    >>> owners = np.array([0, 0, 1])
-    >>> run = Ranks(np.array([1, 3]), np.array([1, 9, 20]), owners)
+    >>> image_index = np.array([0, 0, 1])
+    >>> run = Ranks(np.array([1, 3]), np.array([1, 9, 20]), image_index)
     >>> paired_bootstrap(run, run, resamples=100).p_value
     1.0
-
-    Args:
-        first: the ranks of one run, e.g. `report.ranks`.
-        second: those of another run on the same images and captions, in the same order.
-        resamples: how many drawings.
-        seed: the same seed gives the same drawings.
-        confidence: of the interval.
     """
     if resamples < 1:
         raise OptionError(f"resamples is {resamples}; give 1 or more")
     if not 0 < confidence < 1:
         raise OptionError(f"confidence is {confidence}; give a number between 0 and 1")
-    if len(first.image_to_text) != len(second.image_to_text) or not np.array_equal(
-        first.owners, second.owners
-    ):
+    sizes = [(len(run.image_to_text), len(run.image_index)) for run in (first, second)]
+    if sizes[0] != sizes[1] or (first.image_index != second.image_index).any():
         raise InputError(
-            f"the runs differ in their queries: {len(first.image_to_text)} images and "
-            f"{len(first.owners)} captions, {len(second.image_to_text)} and {len(second.owners)}; "
-            "evaluate both on one collection, captions in the same order"
+            f"the runs have different queries: {sizes[0][0]} images and {sizes[0][1]} captions, "
+            f"{sizes[1][0]} and {sizes[1][1]}; evaluate both on one collection, captions in the "
+            "same order"
         )
-    images = len(first.image_to_text)
-    captions = np.bincount(first.owners, minlength=images).astype(np.float64)
-    forth, back = _hits(first), _hits(second)
-    gains = [ours - theirs for ours, theirs in zip(back, forth, strict=True)]
-    drawn = _drawn_differences(gains, captions, resamples, seed)
-    before = _rsum(*forth, captions)
-    after = _rsum(*back, captions)
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    # One is added to each count: no number of drawings proves that a chance is zero.
-    tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1
+    captions = np.bincount(first.image_index, minlength=len(first.image_to_text))
+    first_hits, second_hits = _hits(first), _hits(second)
+    differences = _resampled_differences(second_hits - first_hits, captions, resamples, seed)
+    first_rsum, second_rsum = (
+        float(100 * (by_image.mean() + by_caption.sum() / captions.sum()))
+        for by_image, by_caption in (first_hits, second_hits)
+    )
+    low, high = np.quantile(differences, [(1 - confidence) / 2, (1 + confidence) / 2])
+    # One is added to each count: no number of resamples proves that a probability is zero.
+    tail = min(int((differences <= 0).sum()), int((differences >= 0).sum())) + 1
     return Comparison(
-        first=before,
-        second=after,
-        difference=after - before,
+        first=first_rsum,
+        second=second_rsum,
+        difference=second_rsum - first_rsum,
         low=float(low),
         high=float(high),
         p_value=min(1.0, 2 * tail / (resamples + 1)),
@@ -104,31 +96,29 @@ def paired_bootstrap(
     )
 
 
-def _hits(ranks: Ranks) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each image: at how many levels it is a hit, and the same summed over its captions."""
-    levels = np.array(LEVELS)[:, None]
-    own = (ranks.image_to_text <= levels).sum(axis=0).astype(np.float64)
-    by_caption = (ranks.text_to_image <= levels).sum(axis=0)
-    summed = np.bincount(ranks.owners, weights=by_caption, minlength=len(own))
-    return own, summed.astype(np.float64)
+def _hits(ranks: Ranks) -> Float[NDArray[np.float64], "2 images"]:
+    """For each image the recall levels that it reaches, and the sum of those of its captions."""
+    by_image, by_caption = (
+        np.sum([side <= level for level in LEVELS], axis=0)
+        for side in (ranks.image_to_text, ranks.text_to_image)
+    )
+    summed = np.bincount(ranks.image_index, weights=by_caption, minlength=len(by_image))
+    return np.stack([by_image, summed])
 
 
-def _rsum(
-    own: NDArray[np.float64], by_caption: NDArray[np.float64], captions: NDArray[np.float64]
-) -> float:
-    return float(100 * (own.mean() + by_caption.sum() / captions.sum()))
-
-
-def _drawn_differences(
-    gains: list[NDArray[np.float64]], captions: NDArray[np.float64], resamples: int, seed: int
+def _resampled_differences(
+    gains: Float[NDArray[np.float64], "2 images"],
+    captions: NDArray[np.int64],
+    resamples: int,
+    seed: int,
 ) -> NDArray[np.float64]:
-    generator = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     images = len(captions)
     step = max(1, CHUNK // images)
-    found = []
+    differences = []
     for start in range(0, resamples, step):
-        drawn = generator.integers(0, images, size=(min(step, resamples - start), images))
+        drawn = rng.integers(0, images, size=(min(step, resamples - start), images))
         by_image = gains[0][drawn].mean(axis=1)
         by_caption = gains[1][drawn].sum(axis=1) / captions[drawn].sum(axis=1)
-        found.append(100 * (by_image + by_caption))
-    return np.concatenate(found)
+        differences.append(100 * (by_image + by_caption))
+    return np.concatenate(differences)

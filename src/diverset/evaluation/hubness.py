@@ -1,42 +1,40 @@
-"""Taking back what hubs win: items that are near to every query are ranked lower.
+"""Hubness correction: items that are similar to every query are ranked lower.
 
-An item's bias is the mean of its k largest similarities to a bank of training queries, and it is
-subtracted, times a weight, from all scores of that item (images have a bias against captions as
-queries, captions one against images). The bank and the weight are fixed before any test query is
-seen and every query is ranked by itself, so nothing is learned from the test queries: it is not
-transductive. The paper does not do this; report it beside the plain numbers, not instead.
+The bias of an item is the mean of its k largest similarities to a bank of training queries. It is
+subtracted, times a weight, from all scores of the item; images are corrected by caption queries and
+captions by image queries. The bank and the weight are fixed before any test query is seen, and
+every query is ranked independently, so nothing is learned from the test queries (the correction is
+not transductive). The paper does not do this: report the result beside the plain numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from diverset.errors import OptionError
-from diverset.evaluation.members import Member, Owners
-from diverset.evaluation.protocols import Protocol, run_protocol
-from diverset.evaluation.recall import Ranks, rsum
+from diverset.evaluation.ensemble import Member
 from diverset.evaluation.report import Report
-from diverset.similarity import SIMILARITIES, Similarity, similarity_matrix
+from diverset.evaluation.sets import Protocol, evaluate_members
+from diverset.similarity import ImageIndex, similarity_matrix
 
-WEIGHTS = tuple(round(0.1 * step, 1) for step in range(11))
+WEIGHTS = tuple(step / 10 for step in range(11))
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
-    """Sets of training queries, and how much they count.
+class QueryBank:
+    """Sets of training queries, and how strongly they correct scores.
 
     Attributes:
         images: image sets, queries for captions.
         texts: text sets, queries for images.
-        neighbours: how many of an item's nearest queries make its bias.
-        weight: what biases are multiplied by; 0 corrects nothing.
+        neighbours: number of nearest queries whose mean similarity is the bias of an item.
+        weight: factor of the biases; 0 corrects nothing.
     """
 
     images: Float[Tensor, "queries slots dim"]
@@ -45,110 +43,65 @@ class Bank:
     weight: float = 0.5
 
     def __post_init__(self) -> None:
-        most = min(len(self.images), len(self.texts))
-        if not 1 <= self.neighbours <= most:
+        size = min(len(self.images), len(self.texts))
+        if not 1 <= self.neighbours <= size:
             raise OptionError(
-                f"{self.neighbours} neighbours of a bank of {most} queries; give 1 to {most}"
+                f"{self.neighbours} neighbours of a bank of {size} queries; give 1 to {size}"
             )
 
     def biases(self, member: Member) -> tuple[Float[Tensor, " images"], Float[Tensor, " texts"]]:
         """The bias of every image and of every text, not yet weighted."""
-        how, options = member.similarity, member.options
-        of_images = similarity_matrix(member.images, self.texts, how, **options)
-        of_texts = similarity_matrix(self.images, member.texts, how, **options)
-        return self._top(of_images), self._top(of_texts.T)
+        options = {"similarity": member.similarity, **member.options}
+        to_texts = similarity_matrix(member.images, self.texts, **options)
+        to_images = similarity_matrix(self.images, member.texts, **options)
+        return self._bias(to_texts), self._bias(to_images.T)
 
-    def _top(self, scores: Float[Tensor, "items queries"]) -> Float[Tensor, " items"]:
+    def _bias(self, scores: Float[Tensor, "items queries"]) -> Float[Tensor, " items"]:
         return scores.topk(self.neighbours, dim=1).values.mean(dim=1)
 
 
 def evaluate_corrected(
     members: Sequence[Member],
-    banks: Sequence[Bank],
-    owners: Owners,
+    banks: Sequence[QueryBank],
+    image_index: ImageIndex,
     protocol: str | Protocol = "full",
-    extras: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Evaluate one model, or an ensemble, with the bias of every item taken back."""
-    biases = [bank.biases(member) for member, bank in zip(members, banks, strict=True)]
-    return _report(members, biases, [bank.weight for bank in banks], owners, protocol, extras)
+    """Evaluate one model, or an ensemble, with hubness correction."""
+    corrected = [
+        _corrected(member, *bank.biases(member), bank.weight)
+        for member, bank in zip(members, banks, strict=True)
+    ]
+    return evaluate_members(corrected, image_index, protocol)
 
 
 def choose_weight(
-    member: Member, bank: Bank, owners: Owners, weights: Sequence[float] = WEIGHTS
-) -> Bank:
-    """The bank with the weight whose RSUM is largest; call it on validation data.
+    member: Member, bank: QueryBank, image_index: ImageIndex, weights: Sequence[float] = WEIGHTS
+) -> QueryBank:
+    """The bank with the weight of the largest RSUM; call it on validation data.
 
-    Of weights with equal RSUM the first is taken, so with 0 in front a correction has to pay.
+    The first of several equal weights is chosen, so with 0 in front a correction has to pay.
     """
-    biases = [bank.biases(member)]
-    found = [_report([member], biases, [weight], owners, "full", None).rsum for weight in weights]
-    return replace(bank, weight=weights[int(np.argmax(found))])
+    biases = bank.biases(member)
+    rsums = [
+        evaluate_members([_corrected(member, *biases, weight)], image_index).rsum
+        for weight in weights
+    ]
+    return replace(bank, weight=weights[int(np.argmax(rsums))])
 
 
-def _report(
-    members: Sequence[Member],
-    biases: Sequence[tuple[Tensor, Tensor]],
-    weights: Sequence[float],
-    owners: Owners,
-    protocol: str | Protocol,
-    extras: Mapping[str, Any] | None,
-) -> Report:
-    """Each direction is ranked by its own scores: only the items that are sought are corrected."""
-    by_images, by_texts = [], []
-    for member, (of_images, of_texts), weight in zip(members, biases, weights, strict=True):
-        images = _with_bias(member.images, weight * of_images)
-        texts = _with_bias(member.texts, weight * of_texts)
-        how = _plain(member.similarity, member.options)
-        by_images.append(replace(member, images=images, similarity=_Less(how, 0), options={}))
-        by_texts.append(replace(member, texts=texts, similarity=_Less(how, 1), options={}))
-    for_texts = run_protocol(by_images, owners, protocol)
-    for_images = run_protocol(by_texts, owners, protocol)
-    ranks = Ranks(
-        for_images.ranks.image_to_text, for_texts.ranks.text_to_image, for_texts.ranks.owners
-    )
-    return Report(
-        protocol=for_texts.protocol.name,
-        n_images=len(members[0].images),
-        n_captions=len(members[0].texts),
-        image_to_text=for_images.image_to_text,
-        text_to_image=for_texts.text_to_image,
-        extras=dict(extras or {}),
-        ranks=ranks,
-    )
-
-
-def summary(report: Report, banks: Sequence[Bank]) -> dict[str, Any]:
-    """A corrected evaluation in a few numbers, for the extras of the plain one."""
-    forth, back = report.image_to_text, report.text_to_image
+def correction_summary(report: Report, banks: Sequence[QueryBank]) -> dict[str, Any]:
+    """A corrected evaluation in a few numbers, for the extras of the plain report."""
+    to_text, to_image = report.image_to_text, report.text_to_image
     return {
-        "rsum": round(rsum(forth, back), 4),
-        "image to text": {"R@1": forth.r1, "R@5": forth.r5, "R@10": forth.r10},
-        "text to image": {"R@1": back.r1, "R@5": back.r5, "R@10": back.r10},
+        "rsum": round(report.rsum, 4),
+        "image to text": {"R@1": to_text.r1, "R@5": to_text.r5, "R@10": to_text.r10},
+        "text to image": {"R@1": to_image.r1, "R@5": to_image.r5, "R@10": to_image.r10},
         "weight, chosen on validation": [bank.weight for bank in banks],
         "training queries": [len(bank.texts) for bank in banks],
     }
 
 
-def _with_bias(sets: Tensor, bias: Tensor) -> Tensor:
-    """Sets with one more row each, whose first number is the item's bias: it travels with it."""
-    row = torch.zeros_like(sets[:, :1])
-    row[:, 0, 0] = bias.to(sets)
-    return torch.cat([sets, row], dim=1)
-
-
-class _Less:
-    """A similarity that reads one side's bias from its last row and subtracts it."""
-
-    def __init__(self, similarity: Similarity, side: int) -> None:
-        self.similarity, self.side = similarity, side
-
-    def __call__(self, images: Tensor, texts: Tensor) -> Tensor:
-        if self.side == 0:
-            return self.similarity(images[:, :-1], texts) - images[:, -1, :1]
-        return self.similarity(images, texts[:, :-1]) - texts[:, -1, 0]
-
-
-def _plain(similarity: str | Similarity, options: Mapping[str, Any]) -> Similarity:
-    chosen = SIMILARITIES[similarity] if isinstance(similarity, str) else similarity
-    return lambda images, texts: chosen(images, texts, **options)
+def _corrected(member: Member, image_bias: Tensor, text_bias: Tensor, weight: float) -> Member:
+    """The bias of a query is the same for all items and does not change its ranking, so both
+    directions are corrected at once."""
+    return replace(member, image_bias=weight * image_bias, text_bias=weight * text_bias)

@@ -1,34 +1,30 @@
-"""What an evaluation found, for programs (JSON) and for people (a Markdown table).
-
-Recalls are percentages and are called so wherever they appear. This module does not compute
-anything but text.
-"""
+"""The result of an evaluation as JSON and as a Markdown table; recalls are in percent."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from diverset.evaluation.health import Health, SetHealth
-from diverset.evaluation.recall import Ranks, Recalls, rsum
+from diverset.evaluation.recall import Ranks, Recalls
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of one evaluation.
+    """The result of one evaluation.
 
     Attributes:
         protocol: its name, e.g. "full" or "COCO 1K (mean of 5 folds)".
-        n_images: how many images were evaluated.
-        n_captions: how many captions were evaluated.
+        n_images: number of images.
+        n_captions: number of captions.
         image_to_text: recalls of captions for image queries, in percent.
         text_to_image: recalls of images for caption queries, in percent.
-        health: the state of the sets; None for ensembles, or where it was not asked for.
-        extras: further numbers by name, e.g. those of ECCV Caption, and notes.
+        health: spread of the sets; None for ensembles and models without sets.
+        extras: additional numbers and notes by name, e.g. of ECCV Caption.
         ranks: the rank of every query, for `paired_bootstrap`; not part of the JSON.
     """
 
@@ -44,29 +40,20 @@ class Report:
     @property
     def rsum(self) -> float:
         """The sum of the six recalls, in percent: 600 is perfect."""
-        return rsum(self.image_to_text, self.text_to_image)
+        return self.image_to_text.total + self.text_to_image.total
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the ranks, ready for JSON."""
-        return {
-            "format": FORMAT,
-            "protocol": self.protocol,
-            "n_images": self.n_images,
-            "n_captions": self.n_captions,
-            "recalls_are": "percent",
-            "image_to_text": asdict(self.image_to_text),
-            "text_to_image": asdict(self.text_to_image),
-            "rsum": self.rsum,
-            "health": None if self.health is None else asdict(self.health),
-            "extras": dict(self.extras),
-        }
+        fields = asdict(replace(self, ranks=None))
+        del fields["ranks"]
+        return {"format": FORMAT, "recalls_are": "percent", "rsum": self.rsum, **fields}
 
     def to_json(self) -> str:
-        """`to_dict` as text; a number that JSON does not know is an error."""
+        """`to_dict` as text; NaN and infinity raise ValueError."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def table(self) -> str:
-        """A Markdown table that can be read as it is.
+        """A Markdown table.
 
         >>> print(Report("full", 2, 4, Recalls(50, 100, 100, 1, 1.5),
         ...              Recalls(75, 100, 100, 1, 1.25)).table())
@@ -104,21 +91,22 @@ class Report:
         return self.table()
 
 
-def _row(name: str, found: Recalls) -> str:
+def _row(name: str, recalls: Recalls) -> str:
     return (
-        f"| {name} | {found.r1:5.1f} | {found.r5:5.1f} | {found.r10:5.1f} "
-        f"| {found.median_rank:11.1f} | {found.mean_rank:9.1f} |"
+        f"| {name} | {recalls.r1:5.1f} | {recalls.r5:5.1f} | {recalls.r10:5.1f} "
+        f"| {recalls.median_rank:11.1f} | {recalls.mean_rank:9.1f} |"
     )
 
 
-def _health_row(name: str, found: SetHealth) -> str:
-    before, after, cosine = (
+def _health_row(name: str, health: SetHealth) -> str:
+    mean_log, log_mean, cosine = (
         "-" if number is None else f"{number:.3f}"
-        for number in (found.mean_log_variance, found.log_mean_variance, found.mean_cosine)
+        for number in (health.mean_log_variance, health.log_mean_variance, health.mean_cosine)
     )
-    use = " ".join(f"{100 * share:.1f}" for share in found.slot_use)
+    use = " ".join(f"{100 * fraction:.1f}" for fraction in health.slot_use)
     return (
-        f"| {name:6} | {found.elements:8} | {before:>17} | {after:>17} | {cosine:>11} | {use:19} |"
+        f"| {name:6} | {health.elements:8} | {mean_log:>17} | {log_mean:>17} | {cosine:>11} "
+        f"| {use:19} |"
     )
 
 
@@ -126,12 +114,14 @@ def _extra(name: str, value: Any) -> list[str]:
     if not isinstance(value, Mapping):
         return [f"- {name}: {_number(value)}"]
     lines = [f"- {name}"]
-    for key, one in value.items():
-        if isinstance(one, Mapping):
-            one = ", ".join(f"{inner} {_number(number)}" for inner, number in one.items())
-        lines.append(f"  - {key}: {_number(one)}")
+    for key, entry in value.items():
+        if isinstance(entry, Mapping):
+            entry = ", ".join(f"{inner} {_number(number)}" for inner, number in entry.items())
+        lines.append(f"  - {key}: {_number(entry)}")
     return lines
 
 
 def _number(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_number(entry) for entry in value)
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,7 +1,6 @@
-"""The first few items of every ranking, both ways, in memory that does not grow with its length.
+"""The best items of every ranking in both directions, in bounded memory.
 
-Items with equal scores stand in the order of the collection, as a stable sort would leave them.
-This module does not know which items are right.
+Items with equal scores keep the order of the collection, as in a stable sort.
 """
 
 from __future__ import annotations
@@ -16,18 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from diverset.errors import InputError, OptionError
-from diverset.evaluation.members import Member, Walk
+from diverset.evaluation.ensemble import EnsembleScores, Member
 from diverset.similarity import MAX_MEMORY
 
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """Indices of the best items, best first.
-
-    Attributes:
-        image_to_text: for each image its best texts, (images, texts).
-        text_to_image: for each text its best images, (texts, images).
-    """
+    """Indices of the best texts of each image and the best images of each text, best first."""
 
     image_to_text: NDArray[np.int64]
     text_to_image: NDArray[np.int64]
@@ -39,9 +33,8 @@ def top_ranked(
     texts: int = 10,
     images: int = 10,
     max_memory: int = MAX_MEMORY,
-    device: torch.device | str | None = None,
 ) -> Top:
-    """The best items for every query, by one pass over all pairs.
+    """The best items for every query, in one pass over all pairs.
 
     >>> sets = torch.eye(3)[:, None]
     >>> top_ranked([Member(sets, sets[[2, 0, 1]], "mil")], texts=2, images=1).image_to_text
@@ -49,65 +42,62 @@ def top_ranked(
            [2, 0],
            [0, 1]])
 
-    Args:
-        members: one model, or several for the mean of their similarities.
-        texts: how many texts to keep for an image.
-        images: how many images to keep for a text.
-        max_memory: bytes that may be used above the inputs and the result.
-        device: where to compute.
+    `texts` is the number of texts per image, `images` that of images per text; `max_memory` bytes
+    may be used in addition to the inputs and the result.
     """
     if texts < 1 or images < 1:
-        raise OptionError(f"texts is {texts} and images is {images}; keep at least one of each")
-    walk = Walk(members, None, max_memory, device)
+        raise OptionError(f"texts is {texts} and images is {images}; give at least 1")
+    all_scores = EnsembleScores(members, None, max_memory)
     n_images, n_texts = len(members[0].images), len(members[0].texts)
-    forth = _Running(n_images, min(texts, n_texts), walk.device)
-    back = _Running(n_texts, min(images, n_images), walk.device)
-    for rows, columns, scores in walk.blocks():
+    texts_of_image = _RunningTop(n_images, min(texts, n_texts), all_scores.device)
+    images_of_text = _RunningTop(n_texts, min(images, n_images), all_scores.device)
+    for rows, columns, scores in all_scores.blocks():
         if not scores.isfinite().all():
-            down, across = (~scores.isfinite()).nonzero()[0].tolist()
+            row, column = (~scores.isfinite()).nonzero()[0].tolist()
             raise InputError(
-                f"image {rows.start + down} and text {columns.start + across} score "
-                f"{scores[down, across].item()}; a similarity has to give finite scores"
+                f"image {rows.start + row} and text {columns.start + column} score "
+                f"{scores[row, column].item()}; a similarity must return finite scores"
             )
-        forth.add(rows, scores, columns.start)
-        back.add(columns, scores.T, rows.start)
-    return Top(forth.places.cpu().numpy(), back.places.cpu().numpy())
+        texts_of_image.add(rows, scores, columns.start)
+        images_of_text.add(columns, scores.T, rows.start)
+    return Top(texts_of_image.items.cpu().numpy(), images_of_text.items.cpu().numpy())
 
 
-class _Running:
-    """The best items so far; items have to arrive in the order of the collection."""
+class _RunningTop:
+    """The best items so far; items are added in the order of the collection."""
 
     def __init__(self, queries: int, depth: int, device: torch.device) -> None:
         self.values = torch.full((queries, depth), -torch.inf, device=device, dtype=torch.float64)
-        self.places = torch.zeros((queries, depth), device=device, dtype=torch.int64)
+        self.items = torch.zeros((queries, depth), device=device, dtype=torch.int64)
 
     def add(self, queries: slice, scores: Float[Tensor, "queries items"], first: int) -> None:
         depth = self.values.shape[1]
-        values, places = stable_top(scores.contiguous(), depth)
+        values, items = stable_top(scores.contiguous(), depth)
         merged = torch.cat([self.values[queries], values.double()], dim=1)
-        known = torch.cat([self.places[queries], places + first], dim=1)
+        merged_items = torch.cat([self.items[queries], items + first], dim=1)
         order = merged.sort(dim=1, descending=True, stable=True).indices[:, :depth]
         self.values[queries] = merged.gather(1, order)
-        self.places[queries] = known.gather(1, order)
+        self.items[queries] = merged_items.gather(1, order)
 
 
 def stable_top(
     scores: Float[Tensor, "queries items"], depth: int
 ) -> tuple[Float[Tensor, "queries depth"], Int[Tensor, "queries depth"]]:
-    """`torch.topk`, but with equal scores in order of place, and the first of them kept.
+    """`torch.topk`, but stable: of equal scores, those of the first items are returned, in order.
 
     >>> stable_top(torch.tensor([[1.0, 2.0, 2.0, 1.0]]), 3)[1].tolist()
     [[1, 2, 0]]
     """
     if scores.shape[1] > depth:
-        values, places = scores.topk(depth, dim=1)
-        # topk is free to choose among items that tie for the last place.
-        crowded = ((scores >= values[:, -1:]).sum(dim=1, dtype=torch.int32) > depth).nonzero()[:, 0]
-        if len(crowded):
-            ordered = scores[crowded].sort(dim=1, descending=True, stable=True)
-            places[crowded] = ordered.indices[:, :depth]
-        places = places.sort(dim=1).values
+        values, items = scores.topk(depth, dim=1)
+        # topk may return any of the items that tie for the last rank.
+        candidates = (scores >= values[:, -1:]).sum(dim=1, dtype=torch.int32)
+        ambiguous = (candidates > depth).nonzero()[:, 0]
+        if len(ambiguous):
+            ordered = scores[ambiguous].sort(dim=1, descending=True, stable=True)
+            items[ambiguous] = ordered.indices[:, :depth]
+        items = items.sort(dim=1).values
     else:
-        places = torch.arange(scores.shape[1], device=scores.device).repeat(len(scores), 1)
-    values, order = scores.gather(1, places).sort(dim=1, descending=True, stable=True)
-    return values, places.gather(1, order)
+        items = torch.arange(scores.shape[1], device=scores.device).repeat(len(scores), 1)
+    values, order = scores.gather(1, items).sort(dim=1, descending=True, stable=True)
+    return values, items.gather(1, order)

@@ -1,28 +1,33 @@
-"""Words: trainable embeddings as local features, a bi-GRU over them for the global one."""
+"""Textual features of Sec. 3.1: word embeddings are local, a bi-GRU over them is global."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.errors import InputError, ShapeError, check_choice
+from diverset.config import MERGES
+from diverset.errors import InputError, OptionError, ShapeError, check_choice
 from diverset.features.gru import Gru
 from diverset.features.pooling import make_pool
 from diverset.features.positions import sine_positions
-from diverset.types import Features, Padded
+from diverset.types import Features, Padded, can_inspect
 
 
 class BiGruFeatures(nn.Module):
     """local = word embeddings; global = mean of the two directions' final hidden states.
 
     Args:
-        dim: hidden units a direction, and width D of the global feature.
+        dim: width D of the global feature.
         vocabulary_size: number of words; id 0 is padding.
         word_width: width of a word embedding (GloVe 840B: 300).
         dropout: on the embeddings and on the global feature.
-        positions: whether words carry 1-D sine positions.
+        positions: whether to return 1-D sine position codes.
         bidirectional: False reads forward only (VSE++).
-        local: what the local features are, "words" (the paper) or the GRU's "states", mean of
-            both directions (SCAN, VSE-infinity).
+        local: the local features, "words" (the paper) or "states" of the GRU, mean of both
+            directions (SCAN, VSE-infinity).
         pooling: the global feature is the "last" state, or a pool over the states by name.
+        merge: both directions by "mean", with D hidden units each, or "concatenate", with D / 2
+            (PVSE).
+        word_range: initial embeddings are uniform within ± this number; None: normal.
     """
 
     def __init__(
@@ -35,14 +40,23 @@ class BiGruFeatures(nn.Module):
         bidirectional: bool = True,
         local: str = "words",
         pooling: str = "last",
+        word_range: float | None = None,
+        merge: str = "mean",
     ) -> None:
         super().__init__()
         check_choice("local", local, ["words", "states"])
+        check_choice("merge", merge, MERGES)
         self.width = word_width if local == "words" else dim
         self.local = local
         self.positions = positions
         self.embedding = nn.Embedding(vocabulary_size, word_width)
-        self.gru = Gru(word_width, dim, batch_first=True, bidirectional=bidirectional)
+        if word_range is not None:
+            nn.init.uniform_(self.embedding.weight, -word_range, word_range)
+        self.merge = merge
+        parts = 2 if merge == "concatenate" and bidirectional else 1
+        if dim % parts:
+            raise OptionError(f"dim is {dim}; two concatenated directions need an even one")
+        self.gru = Gru(word_width, dim // parts, batch_first=True, bidirectional=bidirectional)
         self.pool = None if pooling == "last" else make_pool(pooling)
         self.dropout = nn.Dropout(dropout)
 
@@ -50,7 +64,7 @@ class BiGruFeatures(nn.Module):
         ids, mask = words.values, words.mask
         if ids.ndim != 2 or ids.is_floating_point():
             raise ShapeError(f"words are {ids.dtype} {tuple(ids.shape)}; give ids (batch, words)")
-        if not torch.compiler.is_compiling():  # a trace has no values to look at
+        if can_inspect(ids):
             self._check(ids, mask)
         local = self.dropout(self.embedding(ids))
         final, states = self._read(local, mask)
@@ -64,30 +78,34 @@ class BiGruFeatures(nn.Module):
         if int(ids.max()) >= self.embedding.num_embeddings or int(ids.min()) < 0:
             raise InputError(
                 f"word ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary has "
-                f"{self.embedding.num_embeddings} words; use the vocabulary the model was made with"
+                f"{self.embedding.num_embeddings} words; use the vocabulary of its training"
             )
         if (mask[:, 1:] & ~mask[:, :-1]).any():
             raise InputError("words are masked in the middle of a caption; pad on the right only")
 
     def _read(self, local: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Mean of the directions' last states, and where they are wanted, of all states."""
+        """The last states of both directions merged, and all states if they are used."""
         if torch.onnx.is_in_onnx_export():
             states, final = self.gru.traced(local, mask.sum(dim=1))
-            return final.mean(dim=0), states.mean(dim=2)
+            return self._merged(final.transpose(0, 1)), self._merged(states)
         packed = nn.utils.rnn.pack_padded_sequence(
             local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
         )
         if self.pool is None and self.local == "words":
-            return self.gru.final_states(packed).mean(dim=0), None
-        found, final = self.gru(packed)
+            return self._merged(self.gru.final_states(packed).transpose(0, 1)), None
+        output, final = self.gru(packed)
         states, _ = nn.utils.rnn.pad_packed_sequence(
-            found, batch_first=True, total_length=mask.shape[1]
+            output, batch_first=True, total_length=mask.shape[1]
         )
-        return final.mean(dim=0), states.view(*mask.shape, -1, self.gru.hidden_size).mean(dim=2)
+        states = states.view(*mask.shape, -1, self.gru.hidden_size)
+        return self._merged(final.transpose(0, 1)), self._merged(states)
+
+    def _merged(self, states: Float[Tensor, "*any directions hidden"]) -> Float[Tensor, "*any dim"]:
+        return states.flatten(-2) if self.merge == "concatenate" else states.mean(dim=-2)
 
     @torch.no_grad()
-    def set_words(self, vectors: torch.Tensor) -> None:
-        """Start from given word vectors, e.g. GloVe."""
+    def set_words(self, vectors: Tensor) -> None:
+        """Initialise the word embeddings, e.g. from GloVe."""
         if vectors.shape != self.embedding.weight.shape:
             raise ShapeError(
                 f"word vectors are {tuple(vectors.shape)}, the embedding is "

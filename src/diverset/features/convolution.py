@@ -1,25 +1,28 @@
-"""Convolutional maps: 1x1 projection, average pool, 2-D sine positions for the keys (Sec. 4.2).
+"""Visual features of Sec. 3.1 from the last map of a CNN: 1x1 convolution, average pool.
 
-Takes the last map of a CNN; it does not know the CNN.
+Position codes are 2-D sines, which a set module adds to its keys (footnote of Sec. 3.2).
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from diverset.errors import ShapeError
 from diverset.features.pooling import make_pool
 from diverset.features.positions import sine_positions_2d
-from diverset.types import Features, Maps
+from diverset.types import Features, Maps, Padded
 
 
 class ConvolutionalFeatures(nn.Module):
-    """local = 1x1 convolution of the map, one row a cell; global = their average.
+    """local = 1x1 convolution of the map, one row per cell; global = their average or another pool.
 
     Args:
         dim: width D of the features.
         input_width: channels of the map.
         dropout: on the local features.
         pooling: a name in `POOLS`.
+        grid: average the map to this many rows and columns first; None keeps all cells.
     """
 
     def __init__(
@@ -28,25 +31,47 @@ class ConvolutionalFeatures(nn.Module):
         input_width: int = 2048,
         dropout: float = 0.0,
         pooling: str = "average",
+        grid: int | None = None,
     ) -> None:
         super().__init__()
-        self.input_width = input_width
-        self.width = dim
+        self.input_width, self.width, self.grid = input_width, dim, grid
         self.fc = nn.Linear(input_width, dim)  # a 1x1 convolution, with the cells in rows
         self.dropout = nn.Dropout(dropout)
         self.pool = make_pool(pooling)
 
     def forward(self, inputs: Maps | Float[Tensor, "batch channels height width"]) -> Features:
-        """Cells that the maps' mask leaves out (dropped in training) take no part."""
-        maps, mask = (inputs.values, inputs.mask) if isinstance(inputs, Maps) else (inputs, None)
-        if maps.ndim != 4 or maps.shape[1] != self.input_width:
-            raise ShapeError(
-                f"maps have shape {tuple(maps.shape)}; this model was made for "
-                f"(batch, {self.input_width}, height, width)"
-            )
-        height, width = maps.shape[2:]
-        local = self.dropout(self.fc(maps.flatten(2).transpose(1, 2)))
-        if mask is None:
-            mask = local.new_ones(local.shape[:2], dtype=bool)
+        """Cells outside the mask (dropped in training) are ignored."""
+        maps = grid_of(inputs, self.input_width, self.grid)
+        height, width = maps.values.shape[2:]
+        cells = cells_of(maps)
+        local, mask = self.dropout(self.fc(cells.values)), cells.mask
         codes = sine_positions_2d(height, width, self.width, device=local.device).to(local.dtype)
         return Features(local, mask, self.pool(local, mask), codes.expand_as(local))
+
+
+def grid_of(
+    inputs: Maps | Float[Tensor, "batch channels height width"],
+    channels: int,
+    grid: int | None = None,
+) -> Maps:
+    """Maps of the expected width, averaged to `grid` rows and columns if it is given.
+
+    A mask is that of the averaged cells.
+    """
+    maps = inputs if isinstance(inputs, Maps) else Maps(inputs)
+    if maps.values.ndim != 4 or maps.values.shape[1] != channels:
+        raise ShapeError(
+            f"maps have shape {tuple(maps.values.shape)}; this model expects "
+            f"(batch, {channels}, height, width)"
+        )
+    if grid is None:
+        return maps
+    return Maps(F.adaptive_avg_pool2d(maps.values, grid), maps.mask)
+
+
+def cells_of(maps: Maps) -> Padded:
+    """The cells of a map as rows, in the order of reading."""
+    cells, mask = maps.values.flatten(2).transpose(1, 2), maps.mask
+    if mask is None:
+        mask = cells.new_ones(cells.shape[:2], dtype=torch.bool)
+    return Padded(cells, mask)

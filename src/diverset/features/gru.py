@@ -1,8 +1,8 @@
-"""torch's GRU, trained faster on a CPU.
+"""torch's GRU with a faster backward pass on a CPU.
 
-On a CPU, torch slices the input gates step by step, and the gradient of every slice is a tensor as
-large as all of them: the cost grows with the square of the caption length. Here they are split
-once. On other devices, and where no gradient is wanted, torch's own kernels run.
+On a CPU, torch slices the input gates at every step, and the gradient of every slice is as large as
+all of them: the cost grows with the square of the caption length. Here they are split once. On
+other devices, and without a gradient, torch's own kernels run.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-KINDS = ("ih", "hh")  # how torch names what reads the input and what reads the last state
+KINDS = ("ih", "hh")  # torch's names of the input and the recurrent weights
 
 
 class Gru(nn.GRU):
-    """One layer over a packed sequence; `final_states` is all that the paper's model reads."""
+    """One layer over a packed sequence; the paper's model only reads `final_states`."""
 
     def final_states(self, packed: PackedSequence) -> Tensor:
-        """The last hidden state of every direction, (directions, batch, hidden)."""
+        """The last hidden state of each direction, (directions, batch, hidden)."""
         data = packed.data
         if (
             data.device.type != "cpu"
@@ -29,10 +29,10 @@ class Gru(nn.GRU):
             final: Tensor = self(packed)[1]
             return final
         steps = packed.batch_sizes.tolist()
-        found = [self._last(data, steps, "")]
+        finals = [self._last(data, steps, "")]
         if self.bidirectional:
-            found.append(self._last(data, steps, "_reverse"))
-        states = torch.stack(found)
+            finals.append(self._last(data, steps, "_reverse"))
+        states = torch.stack(finals)
         order = packed.unsorted_indices
         return states if order is None else states[:, order]
 
@@ -41,10 +41,10 @@ class Gru(nn.GRU):
     ) -> tuple[
         Float[Tensor, "batch steps directions hidden"], Float[Tensor, "directions batch hidden"]
     ]:
-        """ONNX's own GRU in a trace: all states and the last ones of sequences of these lengths.
+        """All states and the last states, by the GRU operator of ONNX, in a trace.
 
-        It reads each sequence up to its own length in both directions, as a packed one is read,
-        which torch cannot trace. Gates stand in another order there: update, reset, candidate.
+        torch cannot trace packed sequences; the ONNX operator reads each sequence up to its own
+        length in both directions. Its order of gates is update, reset, candidate.
         """
         sides = ("", "_reverse") if self.bidirectional else ("",)
         weights, hidden = (
@@ -69,7 +69,7 @@ class Gru(nn.GRU):
             dtype=inputs.dtype,
             shape=(steps, len(sides), batch, self.hidden_size),
         ).permute(2, 0, 1, 3)
-        # Read backward, a sequence ends at its first step.
+        # In reverse, the last state is that of the first step.
         last = (lengths - 1)[:, None, None].expand(-1, 1, self.hidden_size)
         final = [states[:, :, 0].gather(1, last)[:, 0]]
         if self.bidirectional:
@@ -83,14 +83,14 @@ class Gru(nn.GRU):
         weight = getattr(self, f"weight_hh_l0{suffix}").T
         bias = getattr(self, f"bias_hh_l0{suffix}")
         inputs = torch.split(gates, steps)
-        # Sorted by length: read forward, captions leave at the end; read backward, they join.
+        # Sorted by length: forward, captions end one by one; in reverse, they start one by one.
         reverse = bool(suffix)
         state = data.new_zeros(steps[-1 if reverse else 0], self.hidden_size)
         ended: list[Tensor] = []
         for gate in reversed(inputs) if reverse else inputs:
             if len(gate) < len(state):
-                state, gone = torch.split(state, [len(gate), len(state) - len(gate)])
-                ended.append(gone)
+                state, finished = torch.split(state, [len(gate), len(state) - len(gate)])
+                ended.append(finished)
             elif len(gate) > len(state):
                 fresh = state.new_zeros(len(gate) - len(state), self.hidden_size)
                 state = torch.cat([state, fresh])

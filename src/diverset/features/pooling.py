@@ -1,6 +1,6 @@
-"""From local features to one global feature: maximum, average, and VSE-infinity's learned pool.
+"""Pooling of local features to a global one: maximum, average, and the GPO of VSE-infinity.
 
-Every pool takes (local, mask) and never sees padding.
+Every pool takes (local, mask) and ignores padding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CODE_WIDTH, HIDDEN, TEMPERATURE = 32, 32, 0.1
 
 
 class MaxPool(nn.Module):
-    """The largest value of each channel."""
+    """The maximum of each channel."""
 
     def forward(
         self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
@@ -30,15 +30,15 @@ class AveragePool(nn.Module):
     def forward(
         self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
     ) -> Float[Tensor, "batch dim"]:
-        kept = mask[..., None].to(local.dtype)
-        return (local * kept).sum(dim=1) / kept.sum(dim=1)
+        weights = mask[..., None].to(local.dtype)
+        return (local * weights).sum(dim=1) / weights.sum(dim=1)
 
 
 class GeneralizedPool(nn.Module):
     """GPO (VSE-infinity): each channel sorted, then a weighted sum with learned weights.
 
-    The weights depend on the rank and on the number of inputs alone: a small bi-GRU reads the
-    ranks' sine codes and a softmax over them follows.
+    The weights depend only on the rank and on the number of inputs: a small bi-GRU over the sine
+    codes of the ranks, then a softmax.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class GeneralizedPool(nn.Module):
         return (ranked * weights[..., None].to(local.dtype)).sum(dim=1)
 
     def _weights(self, mask: Bool[Tensor, "batch inputs"]) -> Float[Tensor, "batch inputs"]:
-        # One row for each number of inputs that occurs, not one for each sample.
+        # One row per distinct number of inputs, not per sample.
         counts, rows = torch.unique(mask.sum(dim=1), return_inverse=True)
         ranks = torch.arange(mask.shape[1], device=mask.device) < counts[:, None]
         codes = sine_positions(ranks, CODE_WIDTH)
@@ -67,8 +67,8 @@ class GeneralizedPool(nn.Module):
         )
         scores = self.score(states.view(*ranks.shape, 2, HIDDEN).mean(dim=2))[..., 0]
         scores = (scores / TEMPERATURE).masked_fill(~ranks, -torch.inf)
-        found: Tensor = scores.softmax(dim=1)[rows]
-        return found
+        weights: Tensor = scores.softmax(dim=1)[rows]
+        return weights
 
 
 POOLS: dict[str, type[nn.Module]] = {

@@ -1,8 +1,7 @@
-"""Sine position codes for words in a row (1-D) and cells of a grid (2-D).
+"""Sine position codes for words in a caption (1-D) and cells of a grid (2-D).
 
-Positions run from just above 0 to 2 pi over the sample's own length, so a code says where in its
-sentence or picture an input stands, and padding does not change it. Even channels are sines, odd
-ones cosines.
+Positions go from just above 0 to 2 pi over the sample's own length: a code is a relative position,
+and padding does not change it. Even channels are sines, odd ones cosines.
 """
 
 import math
@@ -25,9 +24,13 @@ def sine_positions(
     >>> sine_positions(torch.tensor([[True, True, False]]), width=2)[0, 1].round(decimals=3).abs()
     tensor([0., 1.])
     """
-    places = mask.to(dtype).cumsum(dim=1)
+    counts = mask.to(dtype).cumsum(dim=1)
     lengths = mask.sum(dim=1, keepdim=True).to(dtype)
-    return _codes(places / (lengths + EPSILON) * 2 * math.pi, width)
+    angles = counts / (lengths + EPSILON) * 2 * math.pi
+    channel = torch.arange(width, device=mask.device)
+    pair = (channel // 2 * 2).to(dtype)  # a sine and a cosine share one frequency
+    scaled = angles[..., None] / TEMPERATURE ** (pair / width)
+    return torch.where(channel % 2 == 0, scaled.sin(), scaled.cos())
 
 
 def sine_positions_2d(
@@ -37,18 +40,12 @@ def sine_positions_2d(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "cells channels"]:
-    """Codes for a grid, cells in row-major order: the first half of the channels for y, then x."""
+    """Codes for a grid, cells in row-major order: half of the channels for y, then half for x."""
     if channels % 2:
         raise OptionError(f"{channels} channels cannot be halved for y and x; use an even width")
-    y = torch.arange(1, height + 1, dtype=dtype, device=device) / (height + EPSILON) * 2 * math.pi
-    x = torch.arange(1, width + 1, dtype=dtype, device=device) / (width + EPSILON) * 2 * math.pi
-    rows = _codes(y, channels // 2)[:, None].expand(height, width, -1)
-    columns = _codes(x, channels // 2)[None, :].expand(height, width, -1)
+    y, x = (
+        sine_positions(torch.ones(1, side, dtype=torch.bool, device=device), channels // 2, dtype)
+        for side in (height, width)
+    )
+    rows, columns = y[0, :, None].expand(-1, width, -1), x.expand(height, -1, -1)
     return torch.cat([rows, columns], dim=-1).reshape(height * width, channels)
-
-
-def _codes(angles: Float[Tensor, "*places"], width: int) -> Float[Tensor, "*places width"]:
-    channel = torch.arange(width, device=angles.device)
-    pair = (channel // 2 * 2).to(angles.dtype)  # a sine and a cosine share one frequency
-    scaled = angles[..., None] / TEMPERATURE ** (pair / width)
-    return torch.where(channel % 2 == 0, scaled.sin(), scaled.cos())

@@ -1,102 +1,75 @@
-"""Why a set matched: cosines of all pairs of elements, and what each adds to the score (Eq. 8).
+"""Smooth-Chamfer (Eq. 6) and the contribution of each pair of elements (Eq. 8), in float64 numpy.
 
-In float64 and numpy, for the few items that are shown; it does not know where sets come from.
+The formulas are those of `diverset.similarity`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
-# Up to here exp(alpha * cosine) is far from both ends of float64, and serves both directions.
-LARGEST_PLAIN_ALPHA = 300.0
+from diverset.similarity import fast_smooth_chamfer, smooth_chamfer_gradient
+
+Cosines = Float[np.ndarray, "*items query_elements elements"]
+Scores = Float[np.ndarray, "*items"]
 
 
-class Explained(NamedTuple):
-    """For queries and stored sets."""
+class Explanation(NamedTuple):
+    """Scores of sets for one query, with the contribution and the cosine of every pair."""
 
-    scores: Float[np.ndarray, "*items"]
-    contributions: Float[np.ndarray, "*items query_slots slots"]
-    cosines: Float[np.ndarray, "*items query_slots slots"]
-
-
-class Why:
-    """The cosines of some hits; what each pair has in the score is worked out when asked for."""
-
-    def __init__(self, cosines: Float[np.ndarray, "hits query_slots slots"], alpha: float) -> None:
-        self.cosines, self.alpha = cosines, alpha
-
-    @cached_property
-    def contributions(self) -> Float[np.ndarray, "hits query_slots slots"]:
-        return contributions_of(self.cosines, self.alpha)
+    scores: Scores
+    contributions: Cosines
+    cosines: Cosines
 
 
 def explain(
-    query: Float[np.ndarray, "query_slots dim"],
-    sets: Float[np.ndarray, "items slots dim"],
+    query: Float[np.ndarray, "query_elements dim"],
+    sets: Float[np.ndarray, "items elements dim"],
     alpha: float,
-) -> Explained:
-    """Smooth-Chamfer of a query with each set, and what every pair of elements has in it.
+) -> Explanation:
+    """Smooth-Chamfer of a query with each set, and the contribution of every pair of elements.
 
     >>> both = explain(np.eye(2), np.eye(2)[None], alpha=16.0)
     >>> both.scores.round(4), both.contributions[0].round(2).tolist()
     (array([1.]), [[0.5, 0.0], [0.0, 0.5]])
     """
+    cosines = pair_cosines(query, sets)
+    scores = smooth_chamfer_from_cosines(cosines, alpha)
+    return Explanation(scores, contributions(cosines, alpha), cosines)
+
+
+def pair_cosines(
+    query: Float[np.ndarray, "query_elements dim"], sets: Float[np.ndarray, "items elements dim"]
+) -> Float[np.ndarray, "items query_elements elements"]:
+    """Cosines of all pairs of elements."""
+    cosines: Cosines
     cosines = np.einsum("qd,nsd->nqs", query.astype(np.float64), sets.astype(np.float64))
-    return explain_cosines(cosines, alpha)
+    return cosines
 
 
-def explain_cosines(
-    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
-) -> Explained:
-    """The same for cosines that are known already."""
-    (there, share), (back, other) = (
-        (score, weights / (2 * elements * sums))
-        for score, weights, sums, elements in _both_ways(cosines, alpha)
-    )
-    contributions = np.ascontiguousarray(np.moveaxis(share + other, (0, 1), (-2, -1)))
-    return Explained(there + back, contributions, cosines)
+def smooth_chamfer_from_cosines(cosines: Cosines, alpha: float) -> Scores:
+    """Smooth-Chamfer (Eq. 6).
 
-
-def smooth_chamfer_of(
-    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
-) -> Float[np.ndarray, "*items"]:
-    """Smooth-Chamfer (Eq. 6) from cosines.
-
-    >>> smooth_chamfer_of(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)  # 0.5 + log(2) / 16
+    >>> smooth_chamfer_from_cosines(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)
     array([0.5433])
     """
-    there, back = (score for score, *_ in _both_ways(cosines, alpha))
-    scores: Float[np.ndarray, "*items"] = there + back
-    return scores
+    # Items innermost: sums over the few elements of a set then vectorize over the items.
+    pairs = np.array(np.moveaxis(cosines, (-2, -1), (0, 1)), dtype=np.float64, order="C")
+    pairs = pairs.reshape(1, *pairs.shape[:2], -1)
+    scores = fast_smooth_chamfer(torch.from_numpy(pairs), alpha)
+    return scores.numpy().reshape(cosines.shape[:-2])
 
 
-def contributions_of(
-    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
-) -> Float[np.ndarray, "*items query_slots slots"]:
-    """d score / d cosine (Eq. 8): what each pair of elements has in the score; sums to one.
+def contributions(cosines: Cosines, alpha: float) -> Cosines:
+    """d score / d cosine of every pair (Eq. 8); they sum to one.
 
-    >>> contributions_of(np.array([[[1.0, 0.0], [0.0, 1.0]]]), alpha=16.0).round(3) + 0.0
+    >>> contributions(np.array([[[1.0, 0.0], [0.0, 1.0]]]), alpha=16.0).round(3)
     array([[[0.5, 0. ],
             [0. , 0.5]]])
     """
-    return explain_cosines(cosines, alpha).contributions
-
-
-def _both_ways(
-    cosines: Float[np.ndarray, "*items query_slots slots"], alpha: float
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, int]]:
-    """Both halves of Eq. 6: scores, the weights of the softmax, their sums, elements assigned."""
-    # Items innermost: sums over the few elements of a set then run over whole vectors.
-    pairs = np.ascontiguousarray(np.moveaxis(cosines, (-2, -1), (0, 1)), dtype=np.float64)
-    shared = np.exp(alpha * pairs) if alpha <= LARGEST_PLAIN_ALPHA else None
-    for axis in (0, 1):
-        largest = 0.0 if shared is not None else pairs.max(axis=axis, keepdims=True)
-        weights = np.exp(alpha * (pairs - largest)) if shared is None else shared
-        sums = weights.sum(axis=axis, keepdims=True)
-        scores = (largest + np.log(sums) / alpha).mean(axis=(0, 1)) / 2
-        yield scores, weights, sums, pairs.shape[1 - axis]
+    pairs = np.array(cosines, dtype=np.float64).reshape(-1, *cosines.shape[-2:], 1)
+    gradient = smooth_chamfer_gradient(torch.from_numpy(pairs), alpha)
+    return gradient.numpy().reshape(cosines.shape)

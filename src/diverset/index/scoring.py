@@ -1,7 +1,6 @@
-"""The scores of a few items from their whole sets.
+"""Scores of a few candidates from their original sets.
 
-In exact search the last word is in float64: of items that float32 cannot tell apart, the better
-one wins.
+Exact search decides in float64: between items that float32 cannot tell apart, the better one wins.
 """
 
 from __future__ import annotations
@@ -9,74 +8,77 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from diverset.index.codes import slack
-from diverset.index.explain import smooth_chamfer_of
+from diverset.index.explain import smooth_chamfer_from_cosines
+from diverset.index.quantized_codes import rounding_margin
 
-MANY = 2  # times k candidates; of fewer, float32 would not spare float64 much
-CACHED = 2**19  # bytes in float64 that are still in the cache when they are multiplied
+PRESELECT_FACTOR = 2  # with fewer candidates than this times k, float32 saves no float64 work
+CACHED = 2**19  # bytes of float64 sets that are still in the cache when they are multiplied
 
 
-def scores_of(
-    queries: Float[np.ndarray, "queries query_slots dim"],
-    sets: Float[np.ndarray, "queries candidates slots dim"],
+def float32_scores(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    sets: Float[np.ndarray, "queries candidates elements dim"],
     alpha: float,
 ) -> Float[np.ndarray, "queries candidates"]:
-    """Smooth-Chamfer of each query with its own candidates, in float32: right to `slack`."""
-    return smooth_chamfer_of(rough_cosines(queries, sets), alpha)
+    """Smooth-Chamfer of each query with its own candidates, within `rounding_margin`."""
+    return smooth_chamfer_from_cosines(float32_cosines(queries, sets), alpha)
 
 
-def rough_cosines(
-    queries: Float[np.ndarray, "queries query_slots dim"],
-    sets: Float[np.ndarray, "queries candidates slots dim"],
-) -> Float[np.ndarray, "queries candidates query_slots slots"]:
-    """Cosines as float32 products give them."""
-    count, candidates, slots, dim = sets.shape
-    flat = sets.reshape(count, candidates * slots, dim)
-    cosines: Float[np.ndarray, "queries candidates query_slots slots"]
+def float32_cosines(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    sets: Float[np.ndarray, "queries candidates elements dim"],
+) -> Float[np.ndarray, "queries candidates query_elements elements"]:
+    """Cosines by float32 products, as float64."""
+    count, candidates, elements, dim = sets.shape
+    flat = sets.reshape(count, candidates * elements, dim)
+    cosines: Float[np.ndarray, "queries candidates query_elements elements"]
     cosines = np.matmul(flat, queries.transpose(0, 2, 1)).astype(np.float64)
-    return cosines.reshape(count, candidates, slots, -1).swapaxes(2, 3)
+    return cosines.reshape(count, candidates, elements, -1).swapaxes(2, 3)
 
 
-def best(
-    queries: Float[np.ndarray, "queries query_slots dim"],
-    sets: Float[np.ndarray, "queries candidates slots dim"],
+def best_candidates(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    sets: Float[np.ndarray, "queries candidates elements dim"],
     valid: Bool[np.ndarray, "queries candidates"],
     k: int,
     alpha: float,
 ) -> tuple[
-    Int64[np.ndarray, "queries few"] | None, Float[np.ndarray, "queries few query_slots slots"]
+    Int64[np.ndarray, "queries best"] | None,
+    Float[np.ndarray, "queries best query_elements elements"],
 ]:
-    """Of each query's candidates at least the k best and whatever float32 cannot tell from them.
+    """Each query's k best candidates and all that float32 cannot tell from them.
 
-    In numpy: for so little, threads of torch would wait awake while those of faiss search.
+    In numpy: for so little work, torch's threads would wait actively while those of faiss search.
 
-    Returns their numbers among the candidates, or None for all, and their cosines in float64.
+    Returns their positions among the candidates, or None for all, and their float64 cosines.
     """
-    count, candidates, slots, dim = sets.shape
-    if candidates <= MANY * k:
-        return None, _cosines(queries, sets)
-    scores = scores_of(queries, sets, alpha)
+    count, candidates, elements, dim = sets.shape
+    if candidates <= PRESELECT_FACTOR * k:
+        return None, _float64_cosines(queries, sets)
+    scores = float32_scores(queries, sets, alpha)
     scores[~valid] = -np.inf
-    least = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k] - 2 * slack(dim, alpha)
-    few = int((scores >= least).sum(axis=1).max())
-    chosen = np.argpartition(-scores, few - 1, axis=1)[:, :few]
-    places = chosen + candidates * np.arange(count)[:, None]
-    kept = sets.reshape(count * candidates, slots, dim).take(places, axis=0)
-    return chosen, _cosines(queries, kept)
+    threshold = -np.partition(-scores, k - 1, axis=1)[:, k - 1 : k]
+    threshold -= 2 * rounding_margin(dim, alpha)
+    most = int((scores >= threshold).sum(axis=1).max())
+    best = np.argpartition(-scores, most - 1, axis=1)[:, :most]
+    flat = best + candidates * np.arange(count)[:, None]
+    best_sets = sets.reshape(count * candidates, elements, dim).take(flat, axis=0)
+    return best, _float64_cosines(queries, best_sets)
 
 
-def _cosines(
-    queries: Float[np.ndarray, "queries query_slots dim"],
-    sets: Float[np.ndarray, "queries few slots dim"],
-) -> Float[np.ndarray, "queries few query_slots slots"]:
-    """In float64, by a product of its own for each set: the same whatever else is asked."""
-    count, few, slots, dim = sets.shape
-    found = np.empty((count, few, queries.shape[1], slots))
-    step = max(1, CACHED // (8 * few * slots * dim))
-    room, asked = np.empty((min(step, count), few, slots, dim)), queries.astype(np.float64)
+def _float64_cosines(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    sets: Float[np.ndarray, "queries candidates elements dim"],
+) -> Float[np.ndarray, "queries candidates query_elements elements"]:
+    """One product per set, so that a score does not depend on the other candidates."""
+    count, candidates, elements, dim = sets.shape
+    cosines = np.empty((count, candidates, queries.shape[1], elements))
+    step = max(1, CACHED // (8 * candidates * elements * dim))
+    buffer = np.empty((min(step, count), candidates, elements, dim))
+    wide_queries = queries.astype(np.float64)
     for start in range(0, count, step):
-        some = slice(start, min(start + step, count))
-        wide = room[: some.stop - start]
-        wide[:] = sets[some]
-        np.matmul(asked[some, None], wide.swapaxes(2, 3), out=found[some])
-    return found
+        batch = slice(start, min(start + step, count))
+        wide_sets = buffer[: batch.stop - start]
+        wide_sets[:] = sets[batch]
+        np.matmul(wide_queries[batch, None], wide_sets.swapaxes(2, 3), out=cosines[batch])
+    return cosines

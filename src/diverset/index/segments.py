@@ -1,76 +1,117 @@
-"""Codes on disk: files that are derived from the truth, mapped into memory, and never changed.
+"""Segment files: quantized codes on disk, memory-mapped and never modified.
 
-A segment holds the codes of all items in a range of row numbers; it is a safetensors file, and the
-truth lists which ones count. One that is missing, cut short or of another kind is made again from
-the truth. It does not know what codes mean.
+A segment holds the codes of all items in a range of row numbers, as a safetensors file. The item
+database lists the current segments. One that is missing, damaged or of another format is rebuilt
+from the item database. The name of a file ends with the checksum of what every search reads; it
+covers the checksums of the blocks, which are checked when they are used (`block_checks`).
 """
 
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
-from diverset.data.files import replace_durably
-from diverset.index.base import Settings
-from diverset.index.codes import Codes
+from diverset.index.block_checks import BlockChecks, element_checksums, set_checksums
+from diverset.index.quantized_codes import TENSORS, Codes
+from diverset.index.set_store import IndexSettings
+from diverset.runtime.checksums import checksum, row_checksum
+from diverset.runtime.files import delete_unused, replace_durably
 
-FORMAT = "1"
-ENDING = ".codes"
+FORMAT = "3"
+SUFFIX = ".codes"
+BLOCKS = ("sets", "elements")  # checked block by block
+SAFETENSORS_TEMPORARY = ".tmp"  # safetensors writes to such a name first
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A line of the truth's table: rows `first` to `last` are coded in `file`."""
+    """A row of the table `segments`: items with rows `first` to `last` are in `file`."""
 
     first: int
     last: int
     items: int
     file: str
 
+    @property
+    def row_checksum(self) -> int:
+        return row_checksum(self.first, self.last, self.items, self.file)
 
-def write(folder: Path, codes: Codes, settings: Settings, first: int, last: int) -> Segment:
-    """Write codes of the rows `first` to `last`: all or nothing, and on disk when it returns."""
-    # A new name each time: who still reads by an older state of the truth finds the older file.
-    name = f"{first:010}-{last:010}-{uuid.uuid4().hex[:8]}{ENDING}"
-    target, beside = folder / name, folder / f"{name}.part"
-    tensors = {field.name: getattr(codes, field.name).contiguous() for field in fields(codes)}
+
+def write(folder: Path, codes: Codes, settings: IndexSettings, first: int, last: int) -> Segment:
+    """Write codes of the rows `first` to `last` atomically; on disk when it returns."""
+    tensors = {name: getattr(codes, name).contiguous() for name in TENSORS}
+    rows, sets = tensors["rows"].numpy(), tensors["sets"].numpy()
+    tensors["set_checksums"] = torch.from_numpy(set_checksums(rows, sets, np.arange(len(rows))))
+    tensors["element_checksums"] = element_checksums(tensors["elements"])
+    # A new name each time: a reader of an older state still finds the older file.
+    value = _checksum(tensors)
+    name = f"{first:010}-{last:010}-{uuid.uuid4().hex[:8]}-{value:08x}{SUFFIX}"
+    target, temporary = folder / name, folder / f"{name}.part"
     try:
-        save_file(tensors, beside, metadata=_about(settings))
-        beside.chmod(folder.stat().st_mode & 0o666)  # who may read the folder may read the file
-        replace_durably(beside, target)
-    except SafetensorError as error:  # how it reports a full disk
+        save_file(tensors, temporary, metadata=_properties(settings))
+        temporary.chmod(folder.stat().st_mode & 0o666)  # readable by whoever may read the folder
+        replace_durably(temporary, target)
+    except SafetensorError as error:  # for example a full disk
         raise OSError(None, str(error), str(target)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return Segment(first, last, len(codes), name)
 
 
-def read(folder: Path, segment: Segment, settings: Settings) -> Codes | None:
-    """Map a segment; None if it has to be made again."""
+def read(folder: Path, segment: Segment, settings: IndexSettings) -> Codes | None:
+    """Map a segment; None if it has to be rebuilt. Blocks are checked when they are used."""
     file = folder / segment.file
     try:
         with safe_open(file, framework="pt") as opened:
-            if opened.metadata() != _about(settings):
+            if opened.metadata() != _properties(settings):
                 return None
-        codes = Codes(**load_file(file))
-    except (OSError, SafetensorError, TypeError, RuntimeError):
-        return None  # the last one is torch's, for a file that is swept while it is opened
-    slots, dim = settings.slots, settings.dim
-    fits = codes.elements.shape == (slots, segment.items, dim) and len(codes) == segment.items
+        tensors = load_file(file)
+        if _checksum(tensors) != _stored_checksum(segment.file):
+            return None
+        checks = BlockChecks(file, tensors.pop("set_checksums"), tensors.pop("element_checksums"))
+        codes = Codes(**tensors, checks=checks)
+    except (OSError, SafetensorError, TypeError, KeyError, RuntimeError):
+        return None  # torch raises RuntimeError for a file that is deleted while it is opened
+    shape = (settings.elements, segment.items, settings.dim)
+    fits = codes.elements.shape == shape and len(codes) == segment.items
     return codes if fits and codes.elements.dtype == torch.int8 else None
 
 
-def sweep(folder: Path, kept: set[str]) -> None:
-    """Delete files that no longer count; who has them mapped keeps them until done."""
+def delete_others(folder: Path, current: set[str]) -> None:
+    """Delete files that are not current; a process that has one mapped can still read it.
+
+    Call it within a write transaction: then no other process is writing a segment.
+    """
     for file in folder.iterdir():
-        if ENDING in file.name and file.name not in kept:
-            file.unlink(missing_ok=True)
+        left_over = SUFFIX in file.name or file.name.startswith(SAFETENSORS_TEMPORARY)
+        if left_over and file.name not in current:
+            delete_unused(file)
 
 
-def _about(settings: Settings) -> dict[str, str]:
+def _checksum(tensors: Mapping[str, Tensor]) -> int:
+    """Of all tensors that are not checked block by block."""
+    value = 0
+    for name in sorted(tensors.keys() - BLOCKS):
+        value = checksum(tensors[name].numpy(), value)
+    return value
+
+
+def _stored_checksum(name: str) -> int | None:
+    """The checksum in the name of a segment file."""
+    text = name.removesuffix(SUFFIX).rpartition("-")[2]
+    try:
+        return int(text, 16)
+    except ValueError:
+        return None
+
+
+def _properties(settings: IndexSettings) -> dict[str, str]:
     return {"format": FORMAT, **{name: repr(value) for name, value in vars(settings).items()}}

@@ -1,11 +1,11 @@
-"""Embedding sets of a large collection as files: shards that processes write and stores take in.
+"""Shards: embedding sets of a large collection as files.
 
-    about.json      which model, how many items and shards
-    00000000.npy    sets of the first items, float32 (items, slots, dim)
-    00000000.parquet  their ids and metadata (as JSON); written last, so where it is, both are
+    manifest.json     model, number of items and shards
+    00000000.npy      sets of the first items, float32 (items, elements, dim)
+    00000000.parquet  their ids and metadata (as JSON); written last, so it marks a complete shard
 
-A shard is written whole or not at all. Shard n is the business of the process with rank n modulo
-their number, so that processes on any machines share a folder without talking to each other.
+A shard is written atomically. Shard n belongs to the process whose rank is n modulo the number of
+processes, so processes on any machines can share a folder without communicating.
 """
 
 from __future__ import annotations
@@ -21,166 +21,174 @@ from typing import Any
 
 import numpy as np
 
-from diverset.data.files import read_json_object, replace_durably, write_durably
 from diverset.errors import DataError, DiversetError, OptionError, a_few, import_extra
-from diverset.index.base import Records, Settings
 from diverset.index.checks import check_items
+from diverset.index.set_store import IndexSettings, Records
+from diverset.runtime.files import load_array, read_json_object, replace_durably, write_durably
 
-FORMAT = 1
-ABOUT = "about.json"
+FORMAT = 2
+MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class About:
-    """What a folder of shards holds.
+class ShardManifest:
+    """What a folder of shards contains.
 
     Attributes:
         settings: of the sets.
         source: what was encoded, for messages.
-        items: how many there are in all shards, unreadable ones included.
-        size: items of a shard; the last one may have fewer.
-        digest: of all ids, and of texts and their metadata, to recognise a folder that was begun
-            with something else.
-        columns: fields of the metadata that came from a table.
+        items: number of items in all shards, including unreadable ones.
+        shard_size: items per shard; the last one may have fewer.
+        content_hash: of all ids, texts and their metadata; a folder is only resumed with equal
+            contents.
+        columns: metadata fields that came from a table.
     """
 
-    settings: Settings
+    settings: IndexSettings
     source: str
     items: int
-    size: int
-    digest: str
+    shard_size: int
+    content_hash: str
     columns: tuple[str, ...] = ()
 
     @property
-    def numbers(self) -> range:
-        """The shards.
+    def shards(self) -> range:
+        """The numbers of the shards.
 
-        >>> About(Settings("m", 4, 8), "pets", items=25, size=10, digest="").numbers
+        >>> settings = IndexSettings("model", elements=4, dim=8)
+        >>> ShardManifest(settings, "pets", items=25, shard_size=10, content_hash="").shards
         range(0, 3)
         """
-        return range(-(-self.items // self.size))
+        return range(-(-self.items // self.shard_size))
 
-    def places(self, number: int) -> range:
-        """Which items a shard holds."""
-        return range(number * self.size, min((number + 1) * self.size, self.items))
+    def item_range(self, shard: int) -> range:
+        """The items of a shard."""
+        return range(shard * self.shard_size, min((shard + 1) * self.shard_size, self.items))
 
 
-def digest_of(*lists: Sequence[object]) -> str:
-    """A short name of lists of one length: ids, texts, metadata.
+def content_hash(*columns: Sequence[object]) -> str:
+    """A hash of lists of equal length: ids, texts, metadata.
 
-    >>> digest_of(["a", "b"]) == digest_of(["ab", ""])
+    >>> content_hash(["a", "b"]) == content_hash(["ab", ""])
     False
     """
-    found = hashlib.sha256()
-    for row in zip(*lists, strict=True):
-        found.update(json.dumps(row).encode())
-    return found.hexdigest()[:16]
+    digest = hashlib.sha256()
+    for row in zip(*columns, strict=True):
+        digest.update(json.dumps(row).encode())
+    return digest.hexdigest()[:16]
 
 
-def begin(folder: Path, about: About, rank: int = 0) -> None:
-    """Start a folder, or go on with one that was begun for the same; any number may begin it."""
+def start_shards(folder: Path, manifest: ShardManifest, rank: int = 0) -> None:
+    """Create a folder of shards, or check that an existing one has the same manifest.
+
+    Any number of processes may call it at the same time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / ABOUT).exists():
-        found = read_about(folder)
-        for name, value in asdict(about).items():
-            there = asdict(found)[name]
-            if there != value:
+    if (folder / MANIFEST).exists():
+        stored = asdict(read_manifest(folder))
+        for name, value in asdict(manifest).items():
+            if stored[name] != value:
                 raise DataError(
-                    f"{folder} was begun with {name} {there}, now it is {value}; "
+                    f"{folder} was started with {name} {stored[name]}, now it is {value}; "
                     "give another folder, or delete this one"
                 )
         return
-    content = {"format": FORMAT, **asdict(about)}
-    mine = folder / f"{ABOUT}.{rank}"  # two processes may begin at once
-    mine.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    replace_durably(mine, folder / ABOUT)
+    content = {"format": FORMAT, **asdict(manifest)}
+    temporary = folder / f"{MANIFEST}.{rank}"
+    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    replace_durably(temporary, folder / MANIFEST)
 
 
-def read_about(folder: Path) -> About:
-    """What a folder of shards says of itself."""
-    if not (folder / ABOUT).is_file():
-        raise DataError(f"{folder} has no {ABOUT}; give a folder that diverset encode wrote")
-    content = read_json_object(folder / ABOUT)
-    if content.pop("format", None) != FORMAT:
-        raise DataError(f"{folder / ABOUT} is not of format {FORMAT}; update diverset")
+def read_manifest(folder: Path) -> ShardManifest:
+    """The manifest of a folder of shards."""
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise DataError(
+            f"{folder} has no {MANIFEST}; give a folder that diverset encode wrote, and encode "
+            "again if an older version wrote it"
+        )
+    content = read_json_object(file)
+    if (version := content.pop("format", None)) != FORMAT:
+        raise DataError(
+            f"{file} has format {version}, this version of diverset reads {FORMAT}; "
+            "update diverset or encode again"
+        )
     try:
-        made = {
-            "settings": Settings(**content["settings"]),
-            "columns": tuple(content.get("columns", ())),
-        }
-        return About(**{**content, **made})
+        content["settings"] = IndexSettings(**content["settings"])
+        content["columns"] = tuple(content.get("columns", ()))
+        return ShardManifest(**content)
     except (TypeError, KeyError, DiversetError) as error:
-        raise DataError(f"{folder / ABOUT} is damaged ({error}); encode again") from error
+        raise DataError(f"{file} is damaged ({error}); encode again") from error
 
 
-def share(rank: int | None = None, world: int | None = None) -> tuple[int, int]:
-    """Which process this is, of how many; torchrun says so in the environment.
+def resolve_rank(rank: int | None = None, world_size: int | None = None) -> tuple[int, int]:
+    """The rank of this process and the number of processes; by default as set by torchrun.
 
-    >>> share(1, 4)
+    >>> resolve_rank(1, 4)
     (1, 4)
     """
     try:
         rank = int(os.environ.get("RANK", "0")) if rank is None else rank
-        world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
+        world_size = int(os.environ.get("WORLD_SIZE", "1")) if world_size is None else world_size
     except ValueError as error:
-        raise OptionError(f"RANK and WORLD_SIZE are to be whole numbers ({error})") from error
-    if not 0 <= rank < world:
-        raise OptionError(f"the rank is {rank} of {world} processes; ranks begin with 0")
-    return rank, world
+        raise OptionError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from error
+    if not 0 <= rank < world_size:
+        raise OptionError(f"the rank is {rank} of {world_size} processes; ranks start at 0")
+    return rank, world_size
 
 
-def is_written(folder: Path, number: int) -> bool:
+def is_written(folder: Path, shard: int) -> bool:
     """Whether a shard is complete."""
-    return _file(folder, number, "parquet").exists()
+    return _file(folder, shard, "parquet").exists()
 
 
-def check_complete(folder: Path, about: About) -> None:
-    """Raise unless every shard is there."""
-    missing = [number for number in about.numbers if not is_written(folder, number)]
+def check_complete(folder: Path, manifest: ShardManifest) -> None:
+    """Raise unless every shard is complete."""
+    missing = [shard for shard in manifest.shards if not is_written(folder, shard)]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(about.numbers)} shards are not in {folder}: {a_few(missing)}; "
-            "run diverset encode again with the same arguments, for every rank"
+            f"{len(missing)} of {len(manifest.shards)} shards are missing in {folder}: "
+            f"{a_few(missing)}; run diverset encode again with the same arguments, for every rank"
         )
 
 
-def state_of(folder: Path, about: About) -> str:
-    """A short text that is another one once any shard was written anew."""
-    files = (_file(folder, number, "parquet").stat() for number in about.numbers)
+def shards_state(folder: Path, manifest: ShardManifest) -> str:
+    """A text that changes when any shard is written again."""
+    files = (_file(folder, shard, "parquet").stat() for shard in manifest.shards)
     written = [(file.st_size, file.st_mtime_ns) for file in files]
-    return hashlib.sha256(json.dumps([asdict(about), written]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([asdict(manifest), written]).encode()).hexdigest()[:16]
 
 
-def write_shard(folder: Path, number: int, items: Records) -> None:
-    """Write one shard; the file that makes it count comes last."""
+def write_shard(folder: Path, shard: int, items: Records) -> None:
+    """Write a shard; the file that marks it complete comes last."""
     arrow: Any = import_extra("pyarrow", "data")
     parquet: Any = import_extra("pyarrow.parquet", "data")
     sets = io.BytesIO()
     np.save(sets, items.sets.astype(np.float32))
-    write_durably(_file(folder, number, "npy"), sets.getvalue())
-    metadata = [json.dumps(dict(one)) for one in items.metadata]
-    names = {"id": arrow.array(items.ids, arrow.string()), "metadata": metadata}
+    write_durably(_file(folder, shard, "npy"), sets.getvalue())
+    metadata = [json.dumps(dict(item)) for item in items.metadata]
+    columns = {"id": arrow.array(items.ids, arrow.string()), "metadata": metadata}
     table = io.BytesIO()
-    parquet.write_table(arrow.table(names), table)
-    write_durably(_file(folder, number, "parquet"), table.getvalue())
+    parquet.write_table(arrow.table(columns), table)
+    write_durably(_file(folder, shard, "parquet"), table.getvalue())
 
 
-def read_shard(folder: Path, about: About, number: int) -> Records:
-    """Read one shard, checked as anything that is stored."""
+def read_shard(folder: Path, manifest: ShardManifest, shard: int) -> Records:
+    """Read and check a shard."""
     arrow: Any = import_extra("pyarrow", "data")
     parquet: Any = import_extra("pyarrow.parquet", "data")
     try:
-        table = parquet.read_table(_file(folder, number, "parquet"))
+        table = parquet.read_table(_file(folder, shard, "parquet"))
         ids = table.column("id").to_pylist()
-        metadata = [json.loads(one) for one in table.column("metadata").to_pylist()]
-        sets = np.load(_file(folder, number, "npy"), allow_pickle=False)
-        return check_items(about.settings, ids, sets, metadata)
+        metadata = [json.loads(item) for item in table.column("metadata").to_pylist()]
+        sets = load_array(_file(folder, shard, "npy"))
+        return check_items(manifest.settings, ids, sets, metadata)
     except (arrow.ArrowException, OSError, ValueError, KeyError, DiversetError) as error:
         raise DataError(
-            f"shard {number} of {folder} cannot be read ({error}); delete its two files and run "
+            f"cannot read shard {shard} of {folder} ({error}); delete its two files and run "
             "diverset encode again"
         ) from error
 
 
-def _file(folder: Path, number: int, kind: str) -> Path:
-    return folder / f"{number:08d}.{kind}"
+def _file(folder: Path, shard: int, suffix: str) -> Path:
+    return folder / f"{shard:08d}.{suffix}"

@@ -1,102 +1,160 @@
-"""Checking an index from the ground: the file, every set, and every bound in the scan files.
+"""Checks of a whole index: every row of the database, every block of the segments, every graph.
 
-A scan file is not compared with what would be written now: its codes are held against the sets in
-float64, so that what the search relies on is what is checked.
+The item database is the only copy of ids and metadata, and each row has a checksum, so a problem
+names the copy that is damaged. Codes are compared with the sets in float64, so what the search
+relies on is what is checked.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
 
-import numpy as np
-import torch
-from jaxtyping import Bool, Float
+from diverset.errors import IndexFileError, a_few
+from diverset.index.approximate import is_intact, read_plan
+from diverset.index.database_checks import DatabaseChecks
+from diverset.index.item_database import ItemDatabase, holds_index
+from diverset.index.salvage import intact_copies
+from diverset.index.schema import FILE, TABLES, field_checksum
+from diverset.index.segment_writer import check_segments, list_segments, read_intact
+from diverset.index.segments import Segment
+from diverset.index.verify_codes import invalid_codes, invalid_sets
+from diverset.runtime.checksums import row_checksum
+from diverset.runtime.sqlite import DATABASE_ERRORS
 
-from diverset.errors import a_few
-from diverset.index.codes import Codes
-from diverset.index.segments import Segment, read
-from diverset.index.truth import Truth
-from diverset.index.upkeep import ALL, TAIL, listed
-from diverset.similarity import UNIT_TOLERANCE
+
+def verify_folder(folder: Path) -> list[str]:
+    """Descriptions of what is wrong with an index, also if it cannot be opened."""
+    try:
+        with closing(ItemDatabase.open(folder)) as database, database.reading():
+            return find_problems(database)
+    except IndexFileError as error:
+        if not holds_index(folder):
+            raise
+        return [str(error)]
 
 
-def problems(truth: Truth) -> list[str]:
-    """What is wrong, in words; nothing if all is well."""
-    select = truth.connection.execute
-    found = [f"SQLite: {line}" for (line,) in select("PRAGMA integrity_check") if line != "ok"]
-    if found:
-        return found
-    for one, other in (("items", "sets"), ("sets", "items")):
-        missing = select(f"SELECT row FROM {one} WHERE row NOT IN (SELECT row FROM {other})")
+def find_problems(database: ItemDatabase) -> list[str]:
+    """Descriptions of what is wrong; empty if nothing is."""
+    problems = database_problems(database)
+    return problems or segment_problems(database) + graph_problems(database)
+
+
+def database_problems(database: ItemDatabase) -> list[str]:
+    """What is wrong with `items.sqlite`."""
+    problems: list[str] = []
+    try:
+        for problem in _database_problems(database):
+            problems.append(problem)
+        return problems or invalid_sets(database)
+    except (*DATABASE_ERRORS, IndexFileError) as error:
+        return [*problems, f"{FILE} is damaged ({error}); --repair keeps every intact item"]
+
+
+def _database_problems(database: ItemDatabase) -> Iterator[str]:
+    select = database.connection.execute
+    lines = [line for (line,) in select("PRAGMA integrity_check") if line != "ok"]
+    if lines:
+        yield f"{FILE} is damaged: SQLite finds {a_few(lines)}; --repair keeps every intact item"
+        return
+    database.changes()
+    read_plan(database)
+    yield from _damaged_items(database)
+    yield from _damaged_sets(database)
+    for table, other in (("items", "sets"), ("sets", "items")):
+        missing = select(f"SELECT row FROM {table} WHERE row NOT IN (SELECT row FROM {other})")
         if rows := [row for (row,) in missing]:
-            found.append(f"rows {a_few(rows)} are in {one} and not in {other}")
-    found += _bad_sets(truth)
+            yield f"rows {a_few(rows)} of {FILE} are in {table} but not in {other}"
+    yield from _damaged_tables(database)
+
+
+def _damaged_items(database: ItemDatabase) -> Iterator[str]:
+    rows = database.connection.execute("SELECT row, id, metadata, checksum FROM items")
+    damaged = [
+        (row, item) for row, item, text, value in rows if row_checksum(row, item, text) != value
+    ]
+    if damaged:
+        yield (
+            f"items {a_few([item for _, item in damaged])} in {FILE} are damaged; --repair removes "
+            "them: add them again"
+        )
+
+
+def _damaged_sets(database: ItemDatabase) -> Iterator[str]:
+    rows = database.connection.execute("SELECT row, data, checksum FROM sets")
+    damaged = [row for row, data, value in rows if not database.is_intact(row, data, value)]
+    if not damaged:
+        return
+    copies = intact_copies(database.folder, database.settings, set(damaged))
+    lost = sorted(set(damaged) - copies.keys())
+    if copies:
+        yield (
+            f"the sets of rows {a_few(sorted(copies))} in {FILE} are damaged; the copies in the "
+            "segments are right: --repair restores them"
+        )
+    if lost:
+        yield (
+            f"the sets of rows {a_few(lost)} in {FILE} are damaged and there is no other copy; "
+            "--repair removes these items: add them again"
+        )
+
+
+def _damaged_tables(database: ItemDatabase) -> Iterator[str]:
+    """Tables that have lost rows, and derived tables with damaged rows."""
+    select, checks = (
+        database.connection.execute,
+        DatabaseChecks(database.folder, database.connection),
+    )
+    fields = select("SELECT name, row, value, checksum FROM fields")
+    damaged = {name for name, row, value, stored in fields if field_checksum(row, value) != stored}
+    if damaged:
+        yield f"fields {a_few(sorted(damaged))} in {FILE} are damaged; --repair rebuilds them"
+    for table in TABLES:
+        column = "row" if table == "removed" else "checksum"
+        count, value = select(f"SELECT count(*), total({column}) FROM {table}").fetchone()
+        try:
+            checks.total(table, count, int(value))
+        except IndexFileError as error:
+            yield str(error)
+    checks.field_totals()
+    for name, kind in {(name, kind) for name, kind in select("SELECT name, kind FROM fields")}:
+        where = "WHERE name = ? AND kind = ?"
+        count, value = select(
+            f"SELECT count(*), total(checksum) FROM fields {where}", (name, kind)
+        ).fetchone()
+        checks.total(f"fields/{name}/{kind}", count, int(value))
+    check_segments(database, list_segments(database))
     uncovered = select(
         "SELECT row FROM sets WHERE row <= (SELECT max(last) FROM segments) AND NOT EXISTS "
         "(SELECT 1 FROM segments WHERE sets.row BETWEEN first AND last)"
     )
     if rows := [row for (row,) in uncovered]:
-        found.append(f"rows {a_few(rows)} are in no scan file; compact the index")
-    for segment in listed(truth):
-        codes = read(truth.folder, segment, truth.settings)
-        if codes is None:
-            found.append(f"{segment.file} is missing or damaged; the next search writes it anew")
-        else:
-            found += [f"{segment.file}: {line}" for line in _bad_codes(truth, segment, codes)]
-    return found
+        yield f"rows {a_few(rows)} are in no segment; compact the index"
 
 
-def _bad_sets(truth: Truth) -> list[str]:
-    bad: list[int] = []
-    first = 0
-    while True:
-        rows, sets = truth.sets(first, ALL, TAIL)
-        if not len(rows):
-            return [f"rows {a_few(bad)} hold elements not of unit length"] if bad else []
-        lengths = np.linalg.norm(sets, axis=2)
-        bad += rows[~(np.abs(lengths - 1) <= UNIT_TOLERANCE).all(axis=1)].tolist()
-        first = int(rows[-1]) + 1
-
-
-def _bad_codes(truth: Truth, segment: Segment, codes: Codes) -> list[str]:
-    """Rows that only the truth or only the segment has, or whose bounds do not hold."""
-    held = codes.rows.numpy()
-    missing: list[int] = []
-    wrong: list[int] = []
-    known = [truth.removed()]
-    first = segment.first
-    while True:
-        rows, sets = truth.sets(first, segment.last, TAIL)
-        if not len(rows):
-            break
-        known.append(rows)
-        there = np.isin(rows, held)
-        missing += rows[~there].tolist()
-        some = codes.take(torch.from_numpy(np.searchsorted(held, rows[there])))
-        good = holds(some, torch.from_numpy(sets[there]).double(), truth.settings.alpha)
-        wrong += rows[there][~good.numpy()].tolist()
-        first = int(rows[-1]) + 1
-    stale = np.setdiff1d(held, np.concatenate(known)).tolist()
-    return [
-        f"rows {a_few(some)} {what}; delete the file, and the next search writes it anew"
-        for some, what in (
-            (missing, "are missing"),
-            (wrong, "have wrong sets or bounds"),
-            (stale, "are no longer in the index"),
+def segment_problems(
+    database: ItemDatabase, segments: Sequence[Segment] | None = None
+) -> list[str]:
+    """What is wrong with segments of an intact database; default: all."""
+    problems = []
+    for segment in list_segments(database) if segments is None else segments:
+        codes = read_intact(database, segment)
+        lines = (
+            ["is missing or damaged"] if codes is None else invalid_codes(database, segment, codes)
         )
-        if some
+        problems += [
+            f"{segment.file} {line}; {FILE} is right: --repair rebuilds the file" for line in lines
+        ]
+    return problems
+
+
+def graph_problems(database: ItemDatabase) -> list[str]:
+    """What is wrong with the graphs of approximate search."""
+    plan = read_plan(database)
+    files = [database.folder / name for name in plan.files] if plan else []
+    return [
+        f"{file.name} is missing or damaged; run diverset store tune again"
+        for file in files
+        if not file.exists() or not is_intact(file)
     ]
-
-
-def holds(
-    codes: Codes, sets: Float[torch.Tensor, "items slots dim"], alpha: float
-) -> Bool[torch.Tensor, " items"]:
-    """Whether the sets are those of the truth, and errors and spreads as large as they must be."""
-    elements = codes.elements.transpose(0, 1).double() * codes.scale.double()[:, None, None]
-    error = (sets - elements).norm(dim=2).amax(dim=1)
-    center = codes.means.double() * codes.mean_scale.double()[:, None]
-    radius = (sets - center[:, None]).norm(dim=2)
-    spread = (torch.logsumexp(alpha * radius, dim=1) / alpha + radius.mean(dim=1)) / 2
-    tiny = 2.0**-22 * (1 + math.log(codes.sets.shape[1]) / alpha)
-    bounded: torch.Tensor = (error <= codes.error + tiny) & (spread <= codes.spread + tiny)
-    return bounded & (codes.sets.double() == sets).all(dim=2).all(dim=1)

@@ -1,15 +1,23 @@
-"""What is minimised: each loss is a function of similarities, slots or samples, one a file."""
+"""The losses (Sec. 3.4), one per file. Each returns a scalar tensor."""
 
+from diverset.losses.captioning import Captioner, caption_labels, captioning
 from diverset.losses.contrastive import contrastive
 from diverset.losses.distillation import distillation
-from diverset.losses.max_match import off_global, within_set
-from diverset.losses.regularizers import diversity, gram_diversity, mmd
+from diverset.losses.regularizers import (
+    diversity,
+    gram_diversity,
+    mmd,
+    off_global,
+    within_set,
+)
 from diverset.losses.soft_contrastive import SoftContrastive, variational_bottleneck
-from diverset.losses.triplet import Triplet, triplet
+from diverset.losses.triplet import triplet, triplet_directions
 
 __all__ = [
+    "Captioner",
+    "caption_labels",
+    "captioning",
     "SoftContrastive",
-    "Triplet",
     "contrastive",
     "distillation",
     "diversity",
@@ -17,6 +25,7 @@ __all__ = [
     "mmd",
     "off_global",
     "triplet",
+    "triplet_directions",
     "variational_bottleneck",
     "within_set",
 ]

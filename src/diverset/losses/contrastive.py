@@ -1,8 +1,8 @@
-"""The softmax contrastive loss (InfoNCE), as a start before hardest negatives take over.
+"""The softmax contrastive loss (InfoNCE), for the epochs before the hardest-negative triplet loss.
 
-Not part of the paper. Hardest negatives from the first step can leave the triplet loss at twice
-its margin for epochs; a softmax over the batch has no such plateau. Its targets can be smoothed,
-or softened by how alike captions are: some foreign captions of a batch describe the picture too.
+Not part of the paper. With hardest negatives from the first step, the triplet loss can stay at
+twice its margin for epochs; a softmax over the batch has no such plateau. Its targets can be
+smoothed, or softened by caption similarity: captions of other images may describe the image too.
 """
 
 import torch
@@ -10,50 +10,61 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from diverset.errors import OptionError, ShapeError
-from diverset.losses.owners import check_owners, check_scores
+from diverset.errors import ShapeError, check_positive
+from diverset.similarity import check_image_index, check_scores
 
 
 def contrastive(
     scores: Float[Tensor, "images texts"],
-    owners: Int[Tensor, " texts"],
+    image_index: Int[Tensor, " texts"],
     temperature: float = 0.05,
     smoothing: float = 0.0,
-    alike: Float[Tensor, "texts texts"] | None = None,
+    caption_similarity: Float[Tensor, "texts texts"] | None = None,
     soft: float = 0.0,
     soft_temperature: float = 0.1,
+    excluded: Bool[Tensor, "images texts"] | None = None,
 ) -> Float[Tensor, ""]:
     """Cross-entropy of every caption's match in both directions, mean over captions.
 
-    An image's other captions are left out of the softmax of each, as they are no negatives. A
-    target is (1 - smoothing - soft) * match + smoothing * uniform + soft * softmax(alike / t).
+    An image's other captions are excluded from the softmax of each: they are not negatives. A
+    target is (1 - smoothing - soft) * match + smoothing * uniform
+    + soft * softmax(caption_similarity / soft_temperature).
 
     Args:
         scores: similarity of every image to every caption of the batch.
-        owners: for every caption, the row of the image it belongs to.
+        image_index: the row of the image that each caption belongs to.
         temperature: scores are divided by it.
-        smoothing: share of a target that is spread evenly over all candidates.
-        alike: how alike captions are, e.g. cosines of frozen embeddings; an image is as alike to
-            a caption as the mean of its captions is.
-        soft: share of a target that is spread by `alike`.
-        soft_temperature: `alike` is divided by it.
+        smoothing: share of a target that is uniform over all candidates.
+        caption_similarity: of all pairs, e.g. cosines of frozen embeddings. The similarity of a
+            caption to an image is the mean over the image's captions.
+        soft: share of a target that is distributed by `caption_similarity`.
+        soft_temperature: `caption_similarity` is divided by it.
+        excluded: True for pairs that are not negatives although they do not belong together.
     """
-    owners = check_owners(owners, *check_scores(scores))
-    if not temperature > 0:
-        raise OptionError(f"temperature is {temperature}; give a number above 0 (usual: 0.05)")
+    image_index = check_image_index(image_index, *check_scores(scores))
+    check_positive("temperature", temperature)
     logits = scores / temperature
-    texts = torch.arange(len(owners), device=owners.device)
-    rows = logits[owners]
-    siblings = (owners[:, None] == owners) & (texts[:, None] != texts)
+    texts = torch.arange(len(image_index), device=image_index.device)
+    rows = logits[image_index]
+    siblings = (image_index[:, None] == image_index) & (texts[:, None] != texts)
+    other_images = torch.zeros_like(logits.T, dtype=torch.bool)
+    if excluded is not None:
+        images = torch.arange(len(scores), device=image_index.device)
+        other_images = excluded.T & (image_index[:, None] != images)
+        siblings = siblings | other_images.T[image_index]
     if not smoothing and not soft:
-        text_to_image = F.cross_entropy(logits.T, owners)
+        to_images = logits.T
+        if excluded is not None:
+            to_images = to_images.masked_fill(other_images, -torch.inf)
+        text_to_image = F.cross_entropy(to_images, image_index)
         image_to_text = F.cross_entropy(rows.masked_fill(siblings, -torch.inf), texts)
         return image_to_text + text_to_image
-    like_texts = _alike(alike, len(owners), soft, soft_temperature)
-    like_images = None if like_texts is None else _by_image(like_texts, owners, len(scores))
-    everything = torch.ones_like(logits.T, dtype=torch.bool)
-    return _cross_entropy(logits.T, owners, everything, smoothing, like_images, soft) + (
-        _cross_entropy(rows, texts, ~siblings, smoothing, like_texts, soft)
+    to_texts = to_image_means = None
+    if soft:
+        to_texts = _scaled(caption_similarity, len(image_index), soft_temperature)
+        to_image_means = _by_image(to_texts, image_index, len(scores))
+    return _cross_entropy(logits.T, image_index, ~other_images, smoothing, to_image_means, soft) + (
+        _cross_entropy(rows, texts, ~siblings, smoothing, to_texts, soft)
     )
 
 
@@ -62,29 +73,29 @@ def _cross_entropy(
     matches: Int[Tensor, " queries"],
     allowed: Bool[Tensor, "queries candidates"],
     smoothing: float,
-    alike: Float[Tensor, "queries candidates"] | None,
+    similarity: Float[Tensor, "queries candidates"] | None,
     soft: float,
 ) -> Float[Tensor, ""]:
-    """With targets that are shared between the match and other candidates."""
+    """Cross-entropy with soft targets."""
     logs = logits.masked_fill(~allowed, -torch.inf).log_softmax(dim=1).masked_fill(~allowed, 0)
     targets = (1 - smoothing - soft) * F.one_hot(matches, logits.shape[1]).to(logs.dtype)
     targets = targets + smoothing * allowed / allowed.sum(dim=1, keepdim=True)
-    if alike is not None:
-        targets = targets + soft * alike.masked_fill(~allowed, -torch.inf).softmax(dim=1)
+    if similarity is not None:
+        targets = targets + soft * similarity.masked_fill(~allowed, -torch.inf).softmax(dim=1)
     return -(targets * logs).sum(dim=1).mean()
 
 
-def _alike(alike: Tensor | None, texts: int, soft: float, temperature: float) -> Tensor | None:
-    if not soft:
-        return None
-    if alike is None or alike.shape != (texts, texts):
-        shape = None if alike is None else tuple(alike.shape)
-        raise ShapeError(f"alike is {shape} for {texts} captions; give (captions, captions)")
-    return alike.detach() / temperature
+def _scaled(caption_similarity: Tensor | None, texts: int, temperature: float) -> Tensor:
+    if caption_similarity is None or caption_similarity.shape != (texts, texts):
+        shape = None if caption_similarity is None else tuple(caption_similarity.shape)
+        raise ShapeError(
+            f"caption_similarity is {shape} for {texts} captions; give (captions, captions)"
+        )
+    return caption_similarity.detach() / temperature
 
 
-def _by_image(alike: Tensor, owners: Tensor, images: int) -> Tensor:
-    """The mean over each image's captions."""
-    sums = alike.new_zeros(len(alike), images).index_add_(1, owners, alike)
-    counts = torch.bincount(owners, minlength=images).clamp_min(1)
+def _by_image(similarity: Tensor, image_index: Tensor, images: int) -> Tensor:
+    """Mean over the captions of each image."""
+    sums = similarity.new_zeros(len(similarity), images).index_add_(1, image_index, similarity)
+    counts = torch.bincount(image_index, minlength=images).clamp_min(1)
     return sums / counts

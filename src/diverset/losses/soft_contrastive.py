@@ -1,4 +1,4 @@
-"""PCME's loss: the soft contrastive likelihood of matches between sampled embeddings, and VIB."""
+"""The loss of PCME: soft contrastive likelihood of sampled embeddings, and its bottleneck."""
 
 import math
 
@@ -8,19 +8,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import ShapeError
-from diverset.losses.owners import check_owners
+from diverset.similarity import check_image_index
 from diverset.types import Gaussian
 
 
 class SoftContrastive(nn.Module):
     """Negative log likelihood of match / no match for every image-caption pair of a batch.
 
-    A pair matches with probability mean over sample pairs of sigmoid(-scale * distance + shift),
-    with both numbers trained.
-
-    Args:
-        scale: start of the trained factor a.
-        shift: start of the trained offset b.
+    The match probability of a pair is the mean of sigmoid(-scale * distance + shift) over pairs of
+    samples. Scale and shift are trained, from these initial values.
     """
 
     def __init__(self, scale: float = 15.0, shift: float = 15.0) -> None:
@@ -32,17 +28,17 @@ class SoftContrastive(nn.Module):
         self,
         images: Float[Tensor, "images samples dim"],
         texts: Float[Tensor, "texts text_samples dim"],
-        owners: Int[Tensor, " texts"],
+        image_index: Int[Tensor, " texts"],
     ) -> Float[Tensor, ""]:
-        """`owners` gives for every caption the row of its image. Mean over all pairs."""
+        """Mean over all pairs; `image_index` is the row of each caption's image."""
         if images.ndim != 3 or texts.ndim != 3 or images.shape[-1] != texts.shape[-1]:
             raise ShapeError(
                 f"samples are {tuple(images.shape)} and {tuple(texts.shape)}; give "
-                "(items, samples, dim) of one width"
+                "(items, samples, dim) with the same dim"
             )
-        owners = check_owners(owners, len(images), len(texts))
+        image_index = check_image_index(image_index, len(images), len(texts))
         logits = self.shift - self.scale * _distances(images, texts)
-        own = owners == torch.arange(len(images), device=owners.device)[:, None]
+        own = image_index == torch.arange(len(images), device=image_index.device)[:, None]
         sign = torch.where(own, 1.0, -1.0)[:, None, None]  # log P(no match) = log sigmoid(-logit)
         log_likelihood = F.logsigmoid(sign * logits)
         pairs = logits.shape[1] * logits.shape[2]
@@ -65,6 +61,6 @@ def _distances(
     squared = (
         rows.square().sum(dim=1)[:, None] + by_sample.square().sum(dim=1) - 2 * rows @ by_sample.T
     )
-    # The root's gradient is infinite at 0; PCME's own floor.
+    # The gradient of the root is infinite at 0; PCME uses this floor.
     distances = squared.clamp_min(1e-10).sqrt()
     return distances.view(count, samples, texts.shape[1], len(texts))

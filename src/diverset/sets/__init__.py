@@ -1,12 +1,14 @@
-"""From features to embedding sets: one set module a file, all with the same signature.
+"""Set prediction modules (Sec. 3.2) and those of the baselines, one per file.
 
-A set module takes `Features` and returns `EmbeddingSets`; `with_attention=True` keeps its maps.
+A set module takes `Features` and returns `EmbeddingSets`; `with_attention=True` adds its attention
+maps.
 """
 
 from diverset.sets.gaussian import GaussianSets
 from diverset.sets.local import LocalSets
 from diverset.sets.pie_net import PieNet
 from diverset.sets.pooled import PooledSet
+from diverset.sets.precomputed import PrecomputedSets
 from diverset.sets.slots import SlotSets
 from diverset.sets.transformer import TransformerSets
 
@@ -15,6 +17,7 @@ __all__ = [
     "LocalSets",
     "PieNet",
     "PooledSet",
+    "PrecomputedSets",
     "SlotSets",
     "TransformerSets",
 ]

@@ -1,10 +1,10 @@
-"""The MLP between attentions (Eq. 4): layer norm, one hidden layer with GELU, dropout."""
+"""The MLP of an aggregation block (Eq. 4): layer norm, one hidden layer with GELU, dropout."""
 
 from torch import nn
 
 
 def feed_forward(dim: int, factor: float, dropout: float) -> nn.Sequential:
-    """Without the residual sum, which its users add."""
+    """The MLP without its residual connection."""
     hidden = round(factor * dim)
     return nn.Sequential(
         nn.LayerNorm(dim),

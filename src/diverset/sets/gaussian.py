@@ -1,4 +1,4 @@
-"""PCME's probabilistic embedding: a normal distribution a sample, and a set drawn from it."""
+"""The probabilistic embedding of PCME: a normal distribution per input, and samples from it."""
 
 import torch
 from jaxtyping import Float
@@ -12,14 +12,8 @@ from diverset.types import EmbeddingSets, Features, Gaussian
 class GaussianSets(nn.Module):
     """Mean = PIE-Net with one element; log sigma from the global and the attended features.
 
-    In training the samples are drawn anew. In evaluation they use noise that was drawn once and
-    is stored with the weights, so that the same input always gives the same set.
-
-    Args:
-        dim: width of the elements and of the global feature.
-        input_width: width of the local features.
-        size: number of samples.
-        dropout: passed on to PIE-Net.
+    In training the noise is drawn for every batch. In evaluation it is drawn once and stored with
+    the weights, so that the same input always gives the same set. `size` is the number of samples.
     """
 
     noise: Tensor
@@ -31,7 +25,7 @@ class GaussianSets(nn.Module):
         self.attention = InputAttention(input_width, 1)
         self.from_local = nn.Linear(input_width, dim)
         self.from_global = nn.Linear(dim, dim)
-        # Narrow at first: the means have to find each other before their spread matters.
+        # Narrow at first: training aligns the means before the variances matter.
         nn.init.constant_(self.from_global.bias, -4.0)
         self.register_buffer("noise", torch.randn(size, dim))
 

@@ -1,4 +1,4 @@
-"""All local features as they are: the "set" of a cross-attention model such as SCAN."""
+"""All local features: the "set" of a cross-attention model such as SCAN."""
 
 from torch import nn
 from torch.nn import functional as F
@@ -8,17 +8,16 @@ from diverset.types import EmbeddingSets, Features
 
 
 class LocalSets(nn.Module):
-    """Every local feature l2-normalised, zero rows for padding; batches differ in size."""
+    """Every local feature, l2-normalised; padding is zero rows, so sizes depend on the batch."""
 
     def __init__(self, dim: int, input_width: int) -> None:
         super().__init__()
         if input_width != dim:
             raise OptionError(
-                f"local features are {input_width} wide, dim is {dim}; a local set compares them "
-                'as they are (for a bi-GRU set text.local to "states")'
+                f"local features are {input_width} wide, dim is {dim}; a local set needs equal "
+                'widths (for a bi-GRU set text.local to "states")'
             )
 
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
-        kept = features.mask[..., None].to(features.local.dtype)
-        elements = F.normalize(features.local, dim=-1) * kept
+        elements = F.normalize(features.local, dim=-1) * features.mask[..., None]
         return EmbeddingSets(elements, elements)

@@ -1,7 +1,7 @@
 """PIE-Net, the set module of PVSE: K attentions over the inputs added to the global feature.
 
-The softmax runs over the inputs, one attention an element, so nothing keeps two elements from
-looking at the same place.
+The softmax is over the inputs, separately for each element, so that two elements can attend to the
+same input.
 """
 
 import torch
@@ -31,14 +31,7 @@ class InputAttention(nn.Module):
 
 
 class PieNet(nn.Module):
-    """element_k = LN(global + Dropout(sigmoid(fc(attended_k)))), l2-normalised.
-
-    Args:
-        dim: width of the elements and of the global feature.
-        input_width: width of the local features.
-        size: number K of elements.
-        dropout: on what is added to the global feature.
-    """
+    """element_k = LN(global + Dropout(sigmoid(fc(attended_k)))), l2-normalised; k = 1 to `size`."""
 
     def __init__(self, dim: int, input_width: int, size: int = 2, dropout: float = 0.1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""No set at all: the global feature as the only element. The single-vector control."""
+"""The global feature as the only element: the single-vector baseline."""
 
 from torch import nn
 from torch.nn import functional as F
@@ -7,7 +7,7 @@ from diverset.types import EmbeddingSets, Features
 
 
 class PooledSet(nn.Module):
-    """S = {l2norm(global)}; VSE++ and VSE-infinity end like this."""
+    """S = {l2norm(global)}, as in VSE++ and VSE-infinity."""
 
     size = 1
 

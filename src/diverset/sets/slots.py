@@ -1,11 +1,11 @@
-"""The paper's set prediction module (Sec. 3.2, Eq. 1-5): slots compete for the parts of an input.
+"""The paper's set prediction module (Sec. 3.2, Eq. 1-5): slots compete for the local features.
 
-K slots attend to the local features; the softmax runs over the *slots*, so that what one slot
-takes the others lose. T tied iterations refine them, and the global feature is added at the end.
+K slots attend to the local features. The softmax is over the *slots*, so that they compete for each
+input. T iterations with tied weights refine them, and the global feature is added at the end.
 Keys and values do not change between iterations and are computed once.
 
-Padding takes no part: it is masked after the softmax over slots. (Masking before it, as the
-released code does, hands every slot an equal share of the padding.)
+Padding is masked after the softmax over slots. (Masking before it, as in the released code, gives
+every slot an equal share of the padding.)
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ EPSILON = 1e-7
 
 
 class SlotSets(nn.Module):
-    """Eq. 1-5.
+    """Eq. 1-5: E^0 are learned slots, T aggregation blocks update them, S adds the global feature.
 
     Args:
         dim: width D of the slots and of the global feature.
         input_width: width of the local features.
         size: number K of slots.
         iterations: number T of tied aggregation blocks.
-        heads: attention heads; the paper has one, the released code four.
-        inner_width: width D_h of keys, queries and values, all heads together.
-        mlp_factor: width of the MLP's hidden layer over `dim`.
+        heads: number of attention heads; the paper has one, the released code four.
+        inner_width: width D_h of keys, queries and values, over all heads.
+        mlp_factor: width of the MLP's hidden layer divided by `dim`.
         dropout: on the attention's output and inside the MLP.
         initial: "learned" slots E^0, or "random" ones drawn from a learned normal distribution
             as in the original slot attention (ablation).
-        update: "residual" sum (Eq. 3), or the original's "gru" (ablation).
+        update: "residual" sum (Eq. 3), or the "gru" of the original slot attention (ablation).
         add_global: whether the global feature is added to the final slots (Eq. 5).
     """
 
@@ -60,6 +60,7 @@ class SlotSets(nn.Module):
         if inner_width % heads:
             raise OptionError(f"inner_width {inner_width} cannot be split into {heads} heads")
         self.size, self.iterations, self.heads, self.initial = size, iterations, heads, initial
+        # Random slots share one mean and one log sigma.
         self.slots = nn.Parameter(torch.randn(size if initial == "learned" else 2, dim))
         self.input_norm = nn.LayerNorm(input_width)
         self.to_keys = nn.Linear(input_width, inner_width, bias=False)
@@ -75,24 +76,26 @@ class SlotSets(nn.Module):
 
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
         keys, values = self._keys_and_values(features)
-        slots = self._initial_slots(keys.shape[0])  # len() would fix it in a trace
+        slots = self._initial_slots(keys.shape[0])  # not len(), a constant in a trace
         maps = []
-        for _ in range(self.iterations):
-            attention, update = self._aggregate(slots, keys, values, features.mask)
-            slots = self._updated(slots, self.dropout(update))
-            slots = slots + self.mlp(slots)
+        for _ in range(self.iterations):  # Eq. 1: E^t = AggBlock(psi(x); E^(t-1))
+            attention = self._attention(slots, keys, features.mask)  # Eq. 2
+            update = self._weighted_mean(attention, values)  # Eq. 3, left and A^T v W_o
+            slots = self._update(slots, self.dropout(update))  # Eq. 3, right: + E^(t-1)
+            slots = slots + self.mlp(slots)  # Eq. 4
             if with_attention:
                 maps.append(attention)
-        slots = self.slot_norm(slots)
+        slots = self.slot_norm(slots)  # LN(E^T)
         if self.global_norm is None:
             return EmbeddingSets(F.normalize(slots, dim=-1), slots, tuple(maps))
-        pooled = self.global_norm(features.pooled)
+        pooled = self.global_norm(features.pooled)  # LN(phi(x))
+        # Eq. 5; unit length because similarities compare elements by their cosine.
         elements = F.normalize(slots + pooled[:, None], dim=-1)
         return EmbeddingSets(elements, slots, tuple(maps), pooled=pooled)
 
     def _initial_slots(self, batch: int) -> Float[Tensor, "batch_or_one slots dim"]:
         if self.initial == "learned":
-            # Left unexpanded: the first iteration's queries are the same for every sample.
+            # Not expanded: the queries of the first iteration are the same for every sample.
             return self.slots[None]
         mean, log_sigma = self.slots
         noise = torch.randn(batch, self.size, len(mean), device=mean.device, dtype=mean.dtype)
@@ -105,15 +108,15 @@ class SlotSets(nn.Module):
         Float[Tensor, "batch heads inputs head_width"],
         Float[Tensor, "batch heads inputs head_width"],
     ]:
-        """Projected once, and only for real inputs: captions are mostly padding."""
+        """k and v of Eq. 2-3, only for real inputs: captions are mostly padding."""
         mask = features.mask
-        # Traced, both cases are one: what padding would add is masked out of the attention.
+        # A trace projects the padding too; the attention masks it.
         real = None if torch.compiler.is_compiling() or bool(mask.all()) else mask
         inputs = self.input_norm(features.local if real is None else features.local[real])
-        places = features.positions
-        if places is not None and real is not None:
-            places = places[real]
-        keys = self.to_keys(inputs if places is None else inputs + places)
+        positions = features.positions
+        if positions is not None and real is not None:
+            positions = positions[real]
+        keys = self.to_keys(inputs if positions is None else inputs + positions)
         return self._by_head(keys, mask, real), self._by_head(self.to_values(inputs), mask, real)
 
     def _by_head(
@@ -129,21 +132,29 @@ class SlotSets(nn.Module):
     ) -> Float[Tensor, "batch heads rows head_width"]:
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
 
-    def _aggregate(
+    def _attention(
         self,
         slots: Float[Tensor, "batch slots dim"],
         keys: Float[Tensor, "batch heads inputs head_width"],
-        values: Float[Tensor, "batch heads inputs head_width"],
         mask: Bool[Tensor, "batch inputs"],
-    ) -> tuple[Float[Tensor, "batch heads slots inputs"], Float[Tensor, "batch slots dim"]]:
-        """Eq. 2 and the weighted mean of Eq. 3."""
-        queries = self.to_queries(self.query_norm(slots))
-        logits = (self._split(queries) * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
-        attention = logits.softmax(dim=2) * mask[:, None, None]
-        weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
-        return attention, self.to_slots((weights @ values).transpose(1, 2).flatten(2))
+    ) -> Float[Tensor, "batch heads slots inputs"]:
+        """Eq. 2: A = softmax over slots of k q^T / sqrt(D_h); 0 on padding."""
+        queries = self._split(self.to_queries(self.query_norm(slots)))
+        logits = (queries * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        attention: Tensor = logits.softmax(dim=2) * mask[:, None, None]
+        return attention
 
-    def _updated(
+    def _weighted_mean(
+        self,
+        attention: Float[Tensor, "batch heads slots inputs"],
+        values: Float[Tensor, "batch heads inputs head_width"],
+    ) -> Float[Tensor, "batch slots dim"]:
+        """Eq. 3: A normalised over the inputs, times v W_o."""
+        weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
+        update: Tensor = self.to_slots((weights @ values).transpose(1, 2).flatten(2))
+        return update
+
+    def _update(
         self, slots: Float[Tensor, "batch slots dim"], update: Float[Tensor, "batch slots dim"]
     ) -> Float[Tensor, "batch slots dim"]:
         if self.gru is None:

@@ -1,7 +1,7 @@
-"""The paper's ablation: a transformer decoder in place of the aggregation block.
+"""The paper's ablation (Table 3, right): a transformer decoder replaces the aggregation block.
 
-Learned queries attend to each other and to the inputs; its softmax runs over the inputs, so the
-elements do not compete for them. Weights are tied over the iterations, as in the slot module.
+Learned queries attend to each other and to the inputs. The softmax is over the inputs, so elements
+do not compete for them. Weights are tied over the iterations, as in the slot module.
 """
 
 import torch

@@ -1,7 +1,7 @@
-"""Checkpoints that survive a kill at any moment, and say so when they are damaged.
+"""Checkpoints that survive a kill at any moment and are verified when read.
 
-A checkpoint is written beside its place, flushed to disk and then renamed; its name carries the
-number of the step and the start of its content's SHA-256. The last two are kept.
+A checkpoint is written to a temporary file, flushed to disk and renamed. Its name holds the step
+and the start of the SHA-256 of its content. The last two checkpoints are kept.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from diverset.data.files import write_durably
 from diverset.errors import CheckpointError
+from diverset.runtime.files import write_durably
 
 NAME = re.compile(r"step-(\d{8})-([0-9a-f]{16})\.pt")
-KEPT = 2
+KEEP = 2
 
 
 def save_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
@@ -27,37 +27,48 @@ def save_checkpoint(folder: Path, step: int, content: dict[str, Any]) -> Path:
     stream = io.BytesIO()
     torch.save(content, stream)
     data = stream.getvalue()
-    target = folder / f"step-{step:08d}-{hashlib.sha256(data).hexdigest()[:16]}.pt"
-    write_durably(target, data)
-    for old in _stored(folder)[:-KEPT]:
+    file = folder / f"step-{step:08d}-{_checksum(data)}.pt"
+    write_durably(file, data)
+    # One per step: at the end of an epoch, the one after validation replaces the one before it.
+    same_step = [old for old in _list(folder) if old != file and _step(old) == step]
+    others = [old for old in _list(folder) if old not in same_step]
+    for old in (*same_step, *others[:-KEEP]):
         old.unlink()
-    return target
+    return file
 
 
 def latest_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """The newest checkpoint's content; None where there is none yet."""
-    stored = _stored(folder)
-    return load_checkpoint(stored[-1]) if stored else None
+    """The content of the newest checkpoint; None if there is none yet."""
+    files = _list(folder)
+    return load_checkpoint(files[-1]) if files else None
 
 
 def load_checkpoint(file: Path) -> dict[str, Any]:
-    """Read a checkpoint after checking that it is what was written."""
+    """Read a checkpoint and verify its checksum."""
     try:
         data = file.read_bytes()
     except OSError as error:
         raise CheckpointError(f"cannot read {file}: {error.strerror}") from error
-    named = NAME.fullmatch(file.name)
-    if named is None:
-        raise CheckpointError(f"{file} is not named like a checkpoint of a run")
-    if hashlib.sha256(data).hexdigest()[:16] != named[2]:
-        older = [one for one in _stored(file.parent) if one.name < file.name]
-        way = f"delete it to go on from {older[-1].name}" if older else "start the run anew"
-        raise CheckpointError(f"{file} is damaged: its content is not what was written; {way}")
+    name = NAME.fullmatch(file.name)
+    if name is None:
+        raise CheckpointError(f"{file} is not named like a checkpoint: step-STEP-CHECKSUM.pt")
+    if _checksum(data) != name[2]:
+        older = [other for other in _list(file.parent) if other.name < file.name]
+        advice = f"delete it to resume from {older[-1].name}" if older else "start the run anew"
+        raise CheckpointError(f"{file} is damaged: its checksum does not match; {advice}")
     content: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return content
 
 
-def _stored(folder: Path) -> list[Path]:
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _step(file: Path) -> int:
+    return int(file.name.split("-")[1])
+
+
+def _list(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name))

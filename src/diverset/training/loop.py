@@ -1,42 +1,44 @@
-"""The training loop, on Lightning Fabric, in plain sight.
+"""The training loop, on Lightning Fabric.
 
-One process or many, CPU or GPU, any precision: `fit` is the same. Killed at any moment, the same
-call goes on from the last checkpoint, and on a CPU ends with the very same weights. The best
-epoch is chosen by the validation RSUM and by nothing else.
+The same code runs with one or more processes, on CPU or GPU, in any precision. A killed run
+resumes from its last checkpoint; with one process on a CPU the final weights are bit-identical to
+those of an uninterrupted run. The best epoch is selected by the validation RSUM.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from diverset.data.files import write_durably
 from diverset.errors import DiversetError
-from diverset.evaluation import evaluate_sets
+from diverset.evaluation import Report, evaluate_sets
 from diverset.model import Model
-from diverset.training.average import Average
+from diverset.recipe.config import Recipe, TrainConfig
+from diverset.recipe.encode import encode_split
+from diverset.recipe.run_folder import CHECKPOINTS, MODEL, RESULT, VALIDATION, VALIDATION_RANKS
+from diverset.recipe.splits import SplitData
+from diverset.runtime.files import write_durably
+from diverset.runtime.memory import tune_glibc_malloc
+from diverset.runtime.progress import Progress
+from diverset.training.auxiliary_targets import AuxiliaryTargets
 from diverset.training.batches import Batch, Batches
-from diverset.training.checkpoint import latest_checkpoint, save_checkpoint
-from diverset.training.encoding import encode_split
-from diverset.training.gather import gather_owners, gather_places, gather_sets
-from diverset.training.guides import Guides
-from diverset.training.memory import keep_freed_memory
-from diverset.training.objective import Objective
-from diverset.training.opening import Opened
-from diverset.training.optim import make_optimizer, rate_factor, set_rates
-from diverset.training.run import LOG, MODEL, RESULT, JsonLog
-from diverset.training.settings import Recipe
+from diverset.training.gather import gather_image_index, gather_rows, gather_sets
+from diverset.training.log import TrainLog
+from diverset.training.rng import seed_process
+from diverset.training.state import TrainState
 
-Progress = Callable[[str, int, int], None]
 LOG_EVERY = 10
 
 
@@ -44,246 +46,185 @@ class NotFiniteError(DiversetError):
     """The loss became NaN or infinite."""
 
 
-@dataclass
-class Position:
-    """Where a run stands; stored with every checkpoint."""
-
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    best: float = -1.0
-    best_epoch: int = -1
-    seconds: float = 0.0
-    history: list[dict[str, Any]] = field(default_factory=list)
-
-
 def fit(
     recipe: Recipe,
     model: Model,
-    train: Opened,
-    val: Opened,
+    train: SplitData,
+    val: Mapping[str, SplitData],
     folder: Path,
     fabric: Fabric,
-    progress: Progress | None = None,
-    guides: Guides | None = None,
+    targets: AuxiliaryTargets,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """Train, and return the best validation result; the model keeps the last weights."""
-    keep_freed_memory()
-    return _Run(recipe, model, train, val, folder, fabric, progress, guides or Guides()).go()
+    """Train `model` in place, from the last checkpoint in `folder` if there is one.
 
+    `val` holds the validation sets by name. The best model, the log, checkpoints and the result
+    are written to `folder`.
+    """
+    tune_glibc_malloc()
+    config = recipe.train
+    batches = Batches.of(train, recipe, fabric.global_rank, fabric.world_size)
+    fabric.to_device(model)
+    state = TrainState.create(recipe, model, folder, len(batches), targets.words)
+    if not state.restore(fabric, config.seed):
+        seed_process(config.seed, fabric)  # decides dropout
+    optimizer: Any = fabric.setup_optimizers(state.optimizer)
+    forward: nn.Module | None = None
+    log = TrainLog(folder, state.step) if fabric.is_global_zero else None
+    saved = time.monotonic()
 
-class _Run:
-    def __init__(
-        self,
-        recipe: Recipe,
-        model: Model,
-        train: Opened,
-        val: Opened,
-        folder: Path,
-        fabric: Fabric,
-        progress: Progress | None,
-        guides: Guides,
-    ) -> None:
-        self.recipe, self.folder, self.fabric, self.progress = recipe, folder, fabric, progress
-        self.train, self.val, self.plain, self.guides = train, val, model, guides
-        self.objective = Objective(recipe.loss, recipe.distill).to(fabric.device)
-        self.at = Position()
-        named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-        named += list(self.objective.named_parameters(prefix="objective"))
-        self.weights = [parameter for _, parameter in named]
-        self.average = Average(model, recipe.train.average) if recipe.train.average else None
-        optimizer = make_optimizer(named, recipe.optim)
-        fabric.to_device(model)
-        # Wrapped here, not by Fabric, whose wrapper does not pass frozen dataclasses through.
-        several = fabric.world_size > 1
-        self.model: nn.Module = DistributedDataParallel(model) if several else model
-        self.optimizer: Any = fabric.setup_optimizers(optimizer)
-        self._restore()
-        self.log = JsonLog(folder / LOG, self.at.step) if fabric.is_global_zero else None
-        self.board = _board(folder) if fabric.is_global_zero else None
-
-    def go(self) -> dict[str, Any]:
-        chosen = self.recipe.train
-        while self.at.epoch < chosen.epochs and not self._out_of_patience():
-            self._epoch()
-            self.at.epoch, self.at.batch = self.at.epoch + 1, 0
-            last = self.at.epoch == chosen.epochs
-            if last or self.at.epoch % chosen.evaluate_every == 0:
-                self._evaluate()
-            self._save()
-        found = {
-            "rsum": self.at.best,
-            "epoch": self.at.best_epoch,
-            "epochs": self.at.epoch,
-            "seconds": round(self.at.seconds, 1),
-            "history": self.at.history,
-        }
-        if self.fabric.is_global_zero:
-            write_durably(self.folder / RESULT, json.dumps(found, indent=2).encode())
-        return found
-
-    def _epoch(self) -> None:
-        chosen, fabric = self.recipe.train, self.fabric
-        batches = Batches(
-            self.train.images,
-            self.train.texts,
-            self.train.by_image,
-            chosen.batch_size,
-            chosen.seed,
-            self.at.epoch,
-            chosen.captions,
-            fabric.global_rank,
-            fabric.world_size,
-        )
-        self._set_mode()
-        saved = started = time.monotonic()
-        for batch in batches.walk(self.at.batch, chosen.workers):
-            factor = rate_factor(self.at.step, len(batches), chosen.epochs, self.recipe.optim)
-            set_rates(self.optimizer, factor)
-            parts = self._step(batch.to(fabric.device))
-            self.at.batch, self.at.step = self.at.batch + 1, self.at.step + 1
+    while state.epoch < config.epochs and not out_of_patience(state, config):
+        set_training_mode(model, recipe, state.epoch)
+        if forward is None or state.epoch == config.frozen_epochs:
+            forward = wrap(model, fabric)
+        started = time.monotonic()
+        epoch_batches = replace(batches, epoch=state.epoch)
+        for batch in epoch_batches.iterate(first=state.batch, workers=config.workers):
+            losses = compute_losses(state, forward, batch.to(fabric.device), targets, fabric)
+            check_finite(losses, state)
+            totals = take_step(state, optimizer, losses, recipe.optim.clip, fabric)
             now = time.monotonic()
-            self.at.seconds, started = self.at.seconds + now - started, now
-            self._report(parts, len(batches))
-            if now - saved > 60 * chosen.checkpoint_minutes:
-                self._save()
+            state.seconds, started = state.seconds + now - started, now
+            if log is not None and state.step % LOG_EVERY == 0:
+                lr = float(state.scheduler.get_last_lr()[0])
+                log.training(state.step, state.epoch, lr, losses | totals)
+            state.scheduler.step()
+            progress.update(f"epoch {state.epoch + 1}", state.batch, len(batches))
+            # Decided by the first process: clocks differ, and all have to save at the same step.
+            if fabric.broadcast(now - saved > 60 * config.checkpoint_minutes):
+                state.save(fabric)
                 saved = now
 
-    def _step(self, batch: Batch) -> dict[str, Tensor]:
-        with self.fabric.autocast():
-            images, texts = self.model(batch.images, batch.texts)
-        for side, sets in (("image sets", images), ("text sets", texts)):
-            if not sets.elements.isfinite().all():
-                self._stop_not_finite([side])
-        owners = gather_owners(batch.owners, len(images.elements))
-        images, texts = gather_sets(images), gather_sets(texts)
-        places = gather_places(batch.image_places), gather_places(batch.text_places)
-        hints = self.guides.of(*places)
-        parts: dict[str, Tensor]
-        with self.fabric.autocast():
-            parts = self.objective(self.plain, images, texts, owners, self.at.epoch, hints)
-        loss = torch.stack(list(parts.values())).sum()
-        if not loss.isfinite():
-            self._stop_not_finite([n for n, one in parts.items() if not one.isfinite()])
-        self.optimizer.zero_grad()
-        self.fabric.backward(loss)
-        if self.recipe.optim.clip:
-            norm = nn.utils.clip_grad_norm_(self.weights, self.recipe.optim.clip)
-            parts["gradient"] = norm.detach()
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.update(self.plain)
-        return parts | {"loss": loss.detach()}
+        state.epoch, state.batch = state.epoch + 1, 0
+        if state.epoch == config.epochs or state.epoch % config.evaluate_every == 0:
+            if log is not None:
+                reports = validate(state, val, config.select)
+                log.validation(state.step, state.epoch, reports)
+                rsums = ", ".join(f"{name} RSUM {reports[name].rsum:.1f}" for name in reports)
+                progress.message(f"epoch {state.epoch}: {rsums}, best {state.best_rsum:.1f}")
+            # Only the first process has validated, but all must end a run in the same epoch.
+            best = (state.best_rsum, state.best_epoch)
+            state.best_rsum, state.best_epoch = fabric.broadcast(best)
+        state.save(fabric)
 
-    def _stop_not_finite(self, wrong: list[str]) -> None:
+    result = state.result()
+    if fabric.is_global_zero:
+        write_durably(folder / RESULT, json.dumps(result, indent=2).encode())
+    return result
+
+
+def wrap(model: Model, fabric: Fabric) -> nn.Module:
+    """The model with gradients averaged over processes, of the parameters that are trained now.
+
+    Not fabric.setup: its wrapper cannot pass frozen dataclasses.
+    """
+    return DistributedDataParallel(model) if fabric.world_size > 1 else model
+
+
+def compute_losses(
+    state: TrainState, forward: nn.Module, batch: Batch, targets: AuxiliaryTargets, fabric: Fabric
+) -> dict[str, Tensor]:
+    """Weighted losses of a batch by name, over the items of all processes."""
+    with fabric.autocast():
+        images, texts = forward(batch.images, batch.texts)
+    check_finite({"image sets": images.elements, "text sets": texts.elements}, state)
+    image_index = gather_image_index(batch.image_index, len(images.elements))
+    images = gather_sets(images, with_features=state.objective.captioner is not None)
+    texts = gather_sets(texts)
+    batch_targets = targets.of_batch(gather_rows(batch.image_rows), gather_rows(batch.text_rows))
+    with fabric.autocast():
+        losses: dict[str, Tensor] = state.objective(
+            state.model, images, texts, image_index, state.epoch, batch_targets
+        )
+    return losses
+
+
+def take_step(
+    state: TrainState,
+    optimizer: Any,
+    losses: dict[str, Tensor],
+    clip: float | None,
+    fabric: Fabric,
+) -> dict[str, Tensor]:
+    """An optimizer step on the sum of the losses; returns the sum and the gradient norm."""
+    totals = {"loss": torch.stack(list(losses.values())).sum()}
+    optimizer.zero_grad()
+    fabric.backward(totals["loss"])
+    if clip is not None:
+        # In float16 the loss is scaled, and a scaled gradient would always be clipped.
+        fabric.strategy.precision.unscale_gradients(state.optimizer)
+        parameters = [*state.model.parameters(), *state.objective.parameters()]
+        totals["gradient_norm"] = nn.utils.clip_grad_norm_(parameters, clip)
+    optimizer.step()
+    if state.average is not None:
+        state.average.update_parameters(state.model)
+    state.batch, state.step = state.batch + 1, state.step + 1
+    return totals
+
+
+def check_finite(values: dict[str, Tensor], state: TrainState) -> None:
+    wrong = [name for name, value in values.items() if not value.isfinite().all()]
+    if wrong:
         raise NotFiniteError(
-            f"{', '.join(wrong)} became NaN or infinite in epoch {self.at.epoch + 1}, step "
-            f"{self.at.step}; the last good checkpoint is in {self.folder / 'checkpoints'}. Lower "
-            "optim.lr, or train with precision 32-true"
+            f"{', '.join(wrong)} became NaN or infinite in epoch {state.epoch + 1}, step "
+            f"{state.step}; checkpoints up to then are in {state.folder / CHECKPOINTS}. Lower "
+            "optim.lr, or use train.precision float32"
         )
 
-    def _evaluate(self) -> None:
-        if not self.fabric.is_global_zero:
-            self.fabric.barrier()
-            return
-        if self.average is not None:
-            self.average.swap(self.plain)
-        images, texts = encode_split(self.plain, self.val)
-        similarity, options = self.plain.own_similarity()
-        report = evaluate_sets(
-            images,
-            texts,
-            self.val.collection.owners,
-            similarity,
-            health=self.plain.has_sets,
-            **options,
-        )
-        found = report.to_dict()
-        self.at.history.append({"epoch": self.at.epoch, "rsum": report.rsum})
-        if report.rsum > self.at.best:
-            self.at.best, self.at.best_epoch = report.rsum, self.at.epoch
-            self.plain.save_pretrained(self.folder / MODEL)
-        if self.average is not None:
-            self.average.swap(self.plain)
-        if self.log is not None and self.board is not None:
-            self.log.write(step=self.at.step, epoch=self.at.epoch, val=found)
-            self.board.add_scalar("val/rsum", report.rsum, self.at.step)
-        if self.progress is not None:
-            best = f"best {self.at.best:.1f}"
-            self.progress(
-                f"epoch {self.at.epoch}: val RSUM {report.rsum:.1f}, {best}",
-                self.at.epoch,
-                self.recipe.train.epochs,
-            )
-        self.fabric.barrier()
 
-    def _set_mode(self) -> None:
-        """Training mode, except for what is frozen or keeps its statistics."""
-        chosen = self.recipe.train
-        self.plain.train()
-        network = self.plain.image_encoder.backbone
-        if network is None:
-            return
-        blocks = self.recipe.model.image.trained_blocks
-        frozen = self.at.epoch < chosen.frozen_epochs
-        trained = len(network.stages()) if blocks < 0 else blocks
-        if chosen.frozen_epochs:
-            network.freeze_below(0 if frozen else trained)
-        if frozen:
-            network.eval()
-        elif chosen.fixed_batch_norm:
-            for module in network.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.eval()
-
-    def _out_of_patience(self) -> bool:
-        patience = self.recipe.train.patience
-        return bool(patience) and self.at.epoch - max(self.at.best_epoch, 0) >= patience
-
-    def _report(self, parts: dict[str, Tensor], batches: int) -> None:
-        if self.log is None or self.board is None:
-            return
-        if self.at.step % LOG_EVERY == 0:
-            values = {name: float(part.detach()) for name, part in parts.items()}
-            rate = self.optimizer.param_groups[0]["lr"]
-            self.log.write(step=self.at.step, epoch=self.at.epoch, lr=rate, **values)
-            for name, value in values.items():
-                self.board.add_scalar(f"train/{name}", value, self.at.step)
-        if self.progress is not None:
-            self.progress(f"epoch {self.at.epoch + 1}", self.at.batch, batches)
-
-    def _save(self) -> None:
-        if self.fabric.is_global_zero:
-            content = {
-                "position": dict(vars(self.at)),
-                "model": self.plain.state_dict(),
-                "objective": self.objective.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "average": None if self.average is None else self.average.weights,
-                "rng": torch.get_rng_state(),
-                "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-            }
-            save_checkpoint(self.folder / "checkpoints", self.at.step, content)
-        self.fabric.barrier()
-
-    def _restore(self) -> None:
-        content = latest_checkpoint(self.folder / "checkpoints")
-        if content is None:
-            # The seed decides dropout as well; ranks must differ in it.
-            torch.manual_seed(self.recipe.train.seed * 1000 + self.fabric.global_rank)
-            return
-        self.at = Position(**content["position"])
-        self.plain.load_state_dict(content["model"])
-        self.objective.load_state_dict(content["objective"])
-        self.optimizer.load_state_dict(content["optimizer"])
-        if self.average is not None:
-            self.average.weights = content["average"]
-        torch.set_rng_state(content["rng"])
-        if content["cuda_rng"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(content["cuda_rng"])
+def set_training_mode(model: Model, recipe: Recipe, epoch: int) -> None:
+    """Training mode, except for frozen parts and fixed batch-norm statistics."""
+    config = recipe.train
+    frozen = epoch < config.frozen_epochs
+    backbone = model.image_encoder.backbone
+    if backbone is not None and config.frozen_epochs:
+        blocks = recipe.model.image.trainable_blocks
+        trained = len(backbone.stages()) if blocks < 0 else blocks  # -1: all
+        backbone.set_trainable_blocks(0 if frozen else trained)
+    model.train()  # blocks that are frozen now stay in evaluation mode
+    if backbone is None:
+        return
+    if frozen:
+        backbone.eval()
+    elif config.fixed_batch_norm:
+        for module in backbone.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
 
 
-def _board(folder: Path) -> Any:
-    from torch.utils.tensorboard.writer import SummaryWriter
+def validate(state: TrainState, val: Mapping[str, SplitData], select: str) -> dict[str, Report]:
+    """Evaluate the model on all validation sets, and save it if it is the best so far.
 
-    return SummaryWriter(folder / "tensorboard")
+    `select` is the name of the set that decides, or "mean" for the mean RSUM of all.
+    """
+    model = state.evaluated_model
+    reports = {name: evaluate_split(model, split) for name, split in val.items()}
+    rsums = {name: report.rsum for name, report in reports.items()}
+    rsum = fmean(rsums.values()) if select == "mean" else rsums[select]
+    by_set = {"rsums": rsums} if len(rsums) > 1 else {}
+    state.history.append({"epoch": state.epoch, "rsum": rsum, **by_set})
+    if rsum > state.best_rsum:
+        state.best_rsum, state.best_epoch = rsum, state.epoch
+        model.save_pretrained(state.folder / MODEL)
+        if len(reports) == 1:
+            save_validation(state.folder, next(iter(reports.values())))
+    return reports
+
+
+def save_validation(folder: Path, report: Report) -> None:
+    """Store the report and the ranks of the best epoch."""
+    ranks = io.BytesIO()
+    np.savez(ranks, **vars(report.ranks))
+    write_durably(folder / VALIDATION_RANKS, ranks.getvalue())
+    write_durably(folder / VALIDATION, report.to_json().encode())
+
+
+def evaluate_split(model: Model, split: SplitData) -> Report:
+    images, texts = encode_split(model, split)
+    similarity, options = model.own_similarity()
+    index = split.dataset.image_index
+    return evaluate_sets(images, texts, index, similarity, health=model.has_sets, **options)
+
+
+def out_of_patience(state: TrainState, config: TrainConfig) -> bool:
+    return config.patience is not None and state.epoch - state.best_epoch >= config.patience

@@ -1,13 +1,19 @@
-"""From the sets of a batch to one number to minimise, with its parts for the log."""
+"""The training objective: from the embedding sets of a batch to weighted losses by name."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from diverset.data.vocabulary import END
 from diverset.errors import OptionError
 from diverset.losses import (
+    Captioner,
     SoftContrastive,
+    caption_labels,
+    captioning,
     contrastive,
     distillation,
     diversity,
@@ -19,114 +25,163 @@ from diverset.losses import (
     within_set,
 )
 from diverset.model import Model
-from diverset.training.guides import Hints
-from diverset.training.settings import DistillConfig, LossConfig
-from diverset.types import EmbeddingSets, Gaussian
+from diverset.recipe.config import DistillConfig, LossConfig
+from diverset.training.auxiliary_targets import BatchTargets
+from diverset.types import EmbeddingSets, Gaussian, Padded
 
-NO_HINTS = Hints()
+NO_TARGETS = BatchTargets()
+MAX_CAPTION = 60
+"""Longest caption that is generated, as published by VSRN."""
 
 
 class Objective(nn.Module):
-    """The loss of a recipe; a module because PCME's has trained numbers of its own."""
+    """The losses of a recipe; a module because two of them have trainable parameters.
 
-    def __init__(self, chosen: LossConfig, distill: DistillConfig | None = None) -> None:
+    Args:
+        config: the losses and their weights.
+        distill: temperature and weight of distillation.
+        captioner: generates captions if `config.captioning` is set.
+    """
+
+    def __init__(
+        self,
+        config: LossConfig,
+        distill: DistillConfig | None = None,
+        captioner: Captioner | None = None,
+    ) -> None:
         super().__init__()
-        self.chosen, self.distill = chosen, distill or DistillConfig()
-        self.soft = SoftContrastive() if chosen.kind == "soft_contrastive" else None
+        self.config, self.distill = config, distill or DistillConfig()
+        self.soft = SoftContrastive() if config.kind == "soft_contrastive" else None
+        self.captioner = captioner
 
     def forward(
         self,
         model: Model,
         images: EmbeddingSets,
         texts: EmbeddingSets,
-        owners: Int[Tensor, " texts"],
+        image_index: Int[Tensor, " texts"],
         epoch: int,
-        hints: Hints = NO_HINTS,
+        targets: BatchTargets = NO_TARGETS,
     ) -> dict[str, Float[Tensor, ""]]:
-        """All weighted parts by name; train on their sum."""
-        chosen = self.chosen
-        parts: dict[str, Tensor] = {}
+        """All weighted losses by name; train on their sum."""
+        config = self.config
+        losses: dict[str, Tensor] = {}
         if self.soft is not None:
-            drawn, drawn_texts = _gaussian(images), _gaussian(texts)
-            parts["match"] = self.soft(drawn.samples, drawn_texts.samples, owners)
-            if chosen.bottleneck:
-                spread = variational_bottleneck(drawn) + variational_bottleneck(drawn_texts)
-                parts["bottleneck"] = chosen.bottleneck * spread
+            losses |= self._pcme(self.soft, _gaussian(images), _gaussian(texts), image_index)
         else:
-            alpha = annealed_alpha(epoch, model.architecture.similarity.alpha, chosen)
-            scores = model.score(images.elements, texts.elements, alpha)
-            parts |= self._ranking(scores, owners, epoch, hints.alike)
-            if hints.taught is not None:
-                apart = distillation(scores, hints.taught, self.distill.temperature)
-                parts["distillation"] = self.distill.weight * apart
-        if chosen.mmd:
-            parts["mmd"] = chosen.mmd * mmd(images.elements, texts.elements)
+            alpha = annealed_alpha(epoch, model.config.similarity.alpha, config)
+            scores = model.score(images.elements, texts.elements, alpha, image_index)
+            losses |= self._ranking(scores, image_index, epoch, targets)
+            if targets.teacher_scores is not None:
+                divergence = distillation(scores, targets.teacher_scores, self.distill.temperature)
+                losses["distillation"] = self.distill.weight * divergence
+        if self.captioner is not None and targets.captions is not None:
+            own = caption_loss(self.captioner, images, image_index, targets.captions)
+            losses["captioning"] = config.captioning * own
+        if config.mmd:
+            losses["mmd"] = config.mmd * mmd(images.elements, texts.elements)
         for name, weight, loss in (
-            ("diversity", chosen.diversity, diversity),
-            ("gram_diversity", chosen.gram_diversity, gram_diversity),
+            ("diversity", config.diversity, diversity),
+            ("gram_diversity", config.gram_diversity, gram_diversity),
         ):
             if weight:
-                parts[name] = weight * (loss(images.slots) + loss(texts.slots))
-        return parts | self._max_match(images, texts)
+                losses[name] = weight * (loss(images.slots) + loss(texts.slots))
+        return losses | self._max_match(images, texts)
+
+    def _pcme(
+        self, soft: SoftContrastive, images: Gaussian, texts: Gaussian, image_index: Tensor
+    ) -> dict[str, Tensor]:
+        losses = {"match": soft(images.samples, texts.samples, image_index)}
+        if self.config.bottleneck:
+            bottleneck = variational_bottleneck(images) + variational_bottleneck(texts)
+            losses["bottleneck"] = self.config.bottleneck * bottleneck
+        return losses
 
     def _max_match(self, images: EmbeddingSets, texts: EmbeddingSets) -> dict[str, Tensor]:
-        chosen, parts = self.chosen, {}
-        if chosen.off_global:
-            pushed = [
-                off_global(one.elements, _pooled(one), chosen.off_global_margin)
-                for one in (images, texts)
-            ]
-            parts["off_global"] = chosen.off_global * (pushed[0] + pushed[1])
-        if chosen.within_set:
-            pairs = [within_set(one.elements, chosen.within_set_margin) for one in (images, texts)]
-            parts["within_set"] = chosen.within_set * (pairs[0] + pairs[1])
-        return parts
+        config, losses, sides = self.config, {}, (images, texts)
+        if config.off_global:
+            margin = config.off_global_margin
+            first, second = (off_global(side.elements, _pooled(side), margin) for side in sides)
+            losses["off_global"] = config.off_global * (first + second)
+        if config.within_set:
+            margin = config.within_set_margin
+            first, second = (within_set(side.elements, margin) for side in sides)
+            losses["within_set"] = config.within_set * (first + second)
+        return losses
 
     def _ranking(
-        self, scores: Tensor, owners: Tensor, epoch: int, alike: Tensor | None
+        self, scores: Tensor, image_index: Tensor, epoch: int, targets: BatchTargets
     ) -> dict[str, Tensor]:
-        chosen = self.chosen
-        starting = epoch < chosen.start_epochs
-        if chosen.kind == "contrastive" or (starting and chosen.start == "contrastive"):
-            return {"contrastive": self._contrastive(scores, owners, alike)}
-        negatives = "mean" if starting and chosen.start == "mean" else "hardest"
-        parts = {"triplet": triplet(scores, owners, chosen.margin, negatives).total}
-        if chosen.contrastive:
-            extra = self._contrastive(scores, owners, alike)
-            parts["contrastive"] = chosen.contrastive * extra
-        return parts
+        config = self.config
+        start = config.start if epoch < config.start_epochs else "none"
+        if config.kind == "contrastive" or start == "contrastive":
+            return {"contrastive": self._contrastive(scores, image_index, targets)}
+        negatives = "mean" if start == "mean" else "hardest"
+        losses = {"triplet": self._triplet(scores, image_index, negatives, targets)}
+        if config.contrastive:
+            info_nce = self._contrastive(scores, image_index, targets)
+            losses["contrastive"] = config.contrastive * info_nce
+        return losses
 
-    def _contrastive(self, scores: Tensor, owners: Tensor, alike: Tensor | None) -> Tensor:
-        chosen = self.chosen
+    def _triplet(
+        self, scores: Tensor, image_index: Tensor, negatives: str, targets: BatchTargets
+    ) -> Tensor:
+        related = targets.related
+        if targets.is_long is not None:
+            scores, image_index = scores[:, targets.is_long], image_index[targets.is_long]
+            related = None if related is None else related[:, targets.is_long]
+        loss = triplet(scores, image_index, self.config.margin, negatives, related)
+        return loss * scores.shape[1] if self.config.reduction == "sum" else loss
+
+    def _contrastive(self, scores: Tensor, image_index: Tensor, targets: BatchTargets) -> Tensor:
+        config = self.config
         return contrastive(
             scores,
-            owners,
-            chosen.temperature,
-            chosen.smoothing,
-            alike,
-            chosen.soft_labels,
-            chosen.soft_temperature,
+            image_index,
+            config.temperature,
+            config.smoothing,
+            targets.caption_similarity,
+            config.soft_labels,
+            config.soft_temperature,
+            targets.related,
         )
 
 
-def annealed_alpha(epoch: int, final: float, chosen: LossConfig) -> float | None:
+def caption_loss(
+    captioner: Captioner,
+    images: EmbeddingSets,
+    image_index: Int[Tensor, " texts"],
+    captions: Sequence[list[int]],
+) -> Float[Tensor, ""]:
+    """How badly the captions can be generated from the local features of their images."""
+    if images.features is None:
+        raise OptionError("loss.captioning needs the features of images; encode them with a model")
+    local, mask = images.features.local, images.features.mask
+    # Steps after the longest caption and its padding would only add zeros.
+    longest = min(MAX_CAPTION, max(map(len, captions)) + 1)
+    labels, label_mask = caption_labels(list(captions), longest, END)
+    labels, label_mask = labels.to(local.device), label_mask.to(local.device)
+    regions = Padded(local[image_index], mask[image_index])
+    return captioning(captioner(regions, labels), labels, label_mask)
+
+
+def annealed_alpha(epoch: int, final: float, config: LossConfig) -> float | None:
     """Smooth-Chamfer's alpha in this epoch; None for the model's own.
 
     >>> growing = LossConfig(alpha_start=1.0, alpha_epochs=2)
     >>> [annealed_alpha(epoch, 16.0, growing) for epoch in range(4)]
     [1.0, 4.0, None, None]
     """
-    if epoch >= chosen.alpha_epochs:
+    if epoch >= config.alpha_epochs:
         return None
-    done = epoch / chosen.alpha_epochs
-    return float(chosen.alpha_start * (final / chosen.alpha_start) ** done)
+    return float(config.alpha_start * (final / config.alpha_start) ** (epoch / config.alpha_epochs))
 
 
 def _pooled(sets: EmbeddingSets) -> Tensor:
     if sets.pooled is None:
         raise OptionError(
-            "loss.off_global needs sets that a global feature is added to; these have none, so "
-            "set it to 0"
+            "loss.off_global needs sets to which a global feature is added; this model has none, "
+            "so set loss.off_global to 0"
         )
     return sets.pooled
 

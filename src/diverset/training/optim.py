@@ -1,4 +1,4 @@
-"""Parameter groups with their own rates, and the schedule of these rates."""
+"""Parameter groups with their own learning rates, and the schedule of these rates."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 
-from diverset.training.settings import OptimConfig
+from diverset.recipe.config import OptimConfig
 
 SCALES = {
     "image_encoder.backbone.": "image_backbone_scale",
@@ -16,56 +17,56 @@ SCALES = {
     "image_encoder.sets.": "set_scale",
     "text_encoder.sets.": "set_scale",
 }
+"""Prefix of parameter names -> the option that scales their learning rate."""
 
 
 def make_optimizer(
-    parameters: Iterable[tuple[str, nn.Parameter]], chosen: OptimConfig
+    parameters: Iterable[tuple[str, nn.Parameter]], config: OptimConfig
 ) -> torch.optim.Optimizer:
-    """AdamW or Adam with one group a rate; `base` remembers each group's full rate."""
+    """AdamW or Adam over all trainable parameters, one group per learning rate."""
     groups: dict[str, list[nn.Parameter]] = {}
     for name, parameter in parameters:
-        part = next((part for part in SCALES if name.startswith(part)), "")
-        groups.setdefault(part, []).append(parameter)
+        if parameter.requires_grad:
+            prefix = next((prefix for prefix in SCALES if name.startswith(prefix)), "")
+            groups.setdefault(prefix, []).append(parameter)
     settings = [
         {
             "params": members,
-            "lr": chosen.lr * _scale(part, chosen),
-            "base": chosen.lr * _scale(part, chosen),
-            "name": part.rstrip(".") or "rest",
+            "lr": config.lr * (float(getattr(config, SCALES[prefix])) if prefix else 1.0),
+            "name": prefix.rstrip(".") or "rest",
         }
-        for part, members in groups.items()
+        for prefix, members in groups.items()
     ]
-    kind = torch.optim.AdamW if chosen.name == "adamw" else torch.optim.Adam
+    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     return kind(
         settings,
-        lr=chosen.lr,
-        weight_decay=chosen.weight_decay,
-        amsgrad=chosen.amsgrad,
+        lr=config.lr,
+        weight_decay=config.weight_decay,
+        amsgrad=config.amsgrad,
         fused=True,
     )
 
 
-def _scale(part: str, chosen: OptimConfig) -> float:
-    return float(getattr(chosen, SCALES[part])) if part else 1.0
+def make_scheduler(
+    optimizer: torch.optim.Optimizer, config: OptimConfig, steps_per_epoch: int, epochs: int
+) -> LambdaLR:
+    """Linear warm-up, then "cosine", "step" or "constant"; step it after every optimizer step.
 
-
-def rate_factor(step: int, steps_an_epoch: int, epochs: int, chosen: OptimConfig) -> float:
-    """What the full rates are multiplied by in this step.
-
-    >>> halfway = rate_factor(50, steps_an_epoch=10, epochs=10, chosen=OptimConfig())
-    >>> round(halfway, 3)
+    >>> weight = nn.Parameter(torch.zeros(1))
+    >>> scheduler = make_scheduler(torch.optim.SGD([weight], lr=1.0), OptimConfig(), 10, 10)
+    >>> round(scheduler.lr_lambdas[0](50), 3)
     0.5
     """
-    if step < chosen.warmup_steps:
-        return (step + 1) / chosen.warmup_steps
-    if chosen.schedule == "cosine":
-        done = (step - chosen.warmup_steps) / max(1, steps_an_epoch * epochs - chosen.warmup_steps)
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-    if chosen.schedule == "step":
-        return float(chosen.step_factor ** (step // steps_an_epoch // chosen.step_epochs))
-    return 1.0
+    warmup = config.warmup_steps
 
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        if config.schedule == "cosine":
+            done = (step - warmup) / max(1, steps_per_epoch * epochs - warmup)
+            return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        if config.schedule == "step":
+            return float(config.step_factor ** (step // steps_per_epoch // config.step_epochs))
+        return 1.0
 
-def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = group["base"] * factor
+    return LambdaLR(optimizer, factor)

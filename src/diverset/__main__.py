@@ -1,0 +1,7 @@
+"""`python -m diverset`."""
+
+import sys
+
+from diverset.cli import main
+
+sys.exit(main())

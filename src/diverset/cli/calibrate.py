@@ -1,0 +1,50 @@
+"""The verb `diverset calibrate`."""
+
+from __future__ import annotations
+
+import argparse
+
+from diverset.cli.verb import Verbs, add_verb, path, require
+
+
+def add_calibrate(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "calibrate",
+        "fit the probabilities that searches show, on images that the model has not seen",
+        _calibrate,
+        "diverset calibrate runs/a --data flickr8k --split val",
+        "diverset calibrate photos --data datasets --split coco:val flickr8k:val",
+        "",
+        "Needs 50 captioned images or more. Writes calibration.json into the folder of the model:",
+        "coefficients, thresholds, and how many training captions contain each word.",
+    )
+    parser.add_argument(
+        "model", metavar="RUN_OR_MODEL", help="a folder, or a shipped model: photos"
+    )
+    parser.add_argument(
+        "--data", dest="root", type=path, metavar="DATA", help="folder or caption file"
+    )
+    parser.add_argument("--format", help="karpathy, coco, precomp or table")
+    parser.add_argument("--file", help="caption file in the folder; several: with commas")
+    parser.add_argument("--images", type=path, metavar="FOLDER", help="images, relative to it")
+    parser.add_argument(
+        "--split", nargs="+", help="one or more splits (default: the validation split)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random queries (default: 0)")
+    parser.add_argument("--dry-run", action="store_true", help="only measure, write nothing")
+
+
+def _calibrate(args: argparse.Namespace) -> int:
+    require("yaml")
+    from diverset.evaluation.calibrate import calibrate
+    from diverset.evaluation.calibration import CALIBRATION_FILE
+    from diverset.evaluation.options import EvalOptions
+    from diverset.model.folder import model_folder
+
+    options = EvalOptions(root=args.root, format=args.format, file=args.file, images=args.images)
+    fitted, report = calibrate(args.model, options, args.split, args.seed, not args.dry_run)
+    print(report)
+    if not args.dry_run:
+        print(f"{model_folder(args.model) / CALIBRATION_FILE}: fitted on {fitted.fitted_on}")
+    return 0

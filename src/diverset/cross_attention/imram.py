@@ -1,0 +1,151 @@
+"""IMRAM: iterative matching with recurrent attention memory (Chen et al., CVPR 2020).
+
+Words attend to regions (and regions to words) several times; between the steps a gated memory
+mixes each query with what it attended to. The score is the sum of all steps' cosines to the
+original query.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from diverset.cross_attention.attention import (
+    EPSILON,
+    all_products,
+    attended_length,
+    attention_weights,
+    gram_matrix,
+    normalized,
+    tanh,
+)
+from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
+from diverset.cross_attention.linear import linear
+from diverset.errors import check_choice
+
+MODES = ("full", "text", "image")
+
+
+class Memory(nn.Module):
+    """The gated update of a query x by what it attended to, c: g x + (1 - g) tanh(W [x ; c]).
+
+    Both maps are applied to x and to the inputs of the context, whose attended sum is c: a context
+    has far fewer inputs than there are pairs with it.
+    """
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.linear, self.gate = nn.Linear(2 * dim, dim), nn.Linear(2 * dim, dim)
+
+    def of_context(self, contexts: Local) -> Float[Tensor, "contexts inputs 2*dim"]:
+        """The context's part of the gate and of the new value."""
+        return linear(contexts, self._weights()[:, contexts.shape[-1] :])
+
+    def of_queries(self, queries: Tensor) -> Float[Tensor, "*items queries 2*dim"]:
+        """The query's part, with the biases."""
+        bias = torch.cat([self.gate.bias, self.linear.bias])
+        return linear(queries, self._weights()[:, : queries.shape[-1]], bias)
+
+    def forward(
+        self, queries: Tensor, own: Tensor, weights: Tensor, contexts: Tensor
+    ) -> Float[Tensor, "contexts queries dim"]:
+        """The updated queries: `own` is their part, `contexts` the other part of every input."""
+        joined = torch.baddbmm(own, weights.transpose(1, 2), contexts)
+        gate, new = joined.chunk(2, dim=-1)
+        return torch.lerp(tanh(new), queries, gate.sigmoid())
+
+    def _weights(self) -> Float[Tensor, "2*dim 2*dim"]:
+        return torch.cat([self.gate.weight, self.linear.weight])
+
+
+class Imram(nn.Module):
+    """IMRAM similarity of every image to every text.
+
+    Args:
+        dim: width of local features.
+        steps: K, how often a query attends (paper: 3).
+        sharpness: lambda of the attention (9 on Flickr30K, 11 on COCO).
+        normalize_queries: l2-normalise the updated queries; the published models do not.
+        mode: "text" (words attend to regions), "image" (regions to words) or "full", their sum.
+        max_memory: bytes for one block of pairs.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        steps: int = 3,
+        sharpness: float = 9.0,
+        normalize_queries: bool = False,
+        mode: str = "full",
+        max_memory: int = 4 * MAX_MEMORY,
+    ) -> None:
+        super().__init__()
+        check_choice("mode", mode, MODES)
+        self.steps, self.sharpness, self.mode = steps, sharpness, mode
+        self.normalize_queries, self.max_memory = normalize_queries, max_memory
+        self.text_memory = Memory(dim) if mode != "image" else None
+        self.image_memory = Memory(dim) if mode != "text" else None
+
+    def forward(
+        self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
+    ) -> Float[Tensor, "images texts"]:
+        inputs = max(images.shape[1], texts.shape[1])
+        floats = self.steps * inputs * (6 * images.shape[2] + 4 * min(images.shape[1], inputs))
+        return score_in_blocks(
+            lambda images, texts: (self._step_scores(images, texts).sum(dim=0),),
+            (images, image_mask), (texts, text_mask), floats, self.max_memory, self._prepare,
+        )[0]  # fmt: skip
+
+    def step_scores(
+        self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
+    ) -> Float[Tensor, "steps images texts"]:
+        """The score of every step, both directions one after the other, without blocks."""
+        return self._step_scores(self._prepare(images, image_mask), (texts, text_mask))
+
+    def _prepare(self, images: Local, mask: Mask) -> Side:
+        parts = [images, mask]
+        if self.text_memory is not None:
+            parts += [gram_matrix(images), self.text_memory.of_context(images)]
+        if self.image_memory is not None:
+            parts.append(self.image_memory.of_queries(images))
+        return tuple(parts)
+
+    def _step_scores(self, images: Side, texts: Side) -> Float[Tensor, "steps images texts"]:
+        scores: list[Tensor] = []
+        if self.text_memory is not None:
+            own = self.text_memory.of_queries(texts[0])
+            scores += self._match(self.text_memory, (*texts, own), images[:4])
+        if self.image_memory is not None:
+            parts = gram_matrix(texts[0]), self.image_memory.of_context(texts[0])
+            queries = *images[:2], images[-1]
+            steps = self._match(self.image_memory, queries, (*texts, *parts))
+            scores += [step.T for step in steps]
+        return torch.stack(scores)
+
+    def _match(
+        self, memory: Memory, items: Side, prepared: Side
+    ) -> list[Float[Tensor, "contexts items"]]:
+        """The scores of every step.
+
+        `items` hold queries, mask and the memory's part of them; `prepared` contexts, mask, Gram
+        matrix and the memory's part of them.
+        """
+        originals, mask, own = items
+        contexts, context_mask, gram, context_parts = prepared
+        flat = originals.flatten(0, 1)
+        queries, own = flat.expand(len(contexts), -1, -1), own.flatten(0, 1)
+        lengths: Tensor = torch.linalg.vector_norm(originals, dim=-1)
+        first = cosines = all_products(contexts, originals)
+        scores = []
+        for step in range(self.steps):
+            weights = attention_weights(cosines, context_mask, self.sharpness, mask)
+            products = (weights * first).sum(dim=1)
+            norms = (lengths * attended_length(weights, gram)).clamp_min(EPSILON)
+            scores.append((products / norms * mask).sum(dim=-1) / mask.sum(dim=-1))
+            if step + 1 < self.steps:
+                queries = memory(queries, own, weights.flatten(2), context_parts)
+                queries = normalized(queries) if self.normalize_queries else queries
+                cosines = (contexts @ queries.transpose(1, 2)).view_as(first)
+                own = memory.of_queries(queries) if step + 2 < self.steps else own
+        return scores

@@ -1,0 +1,17 @@
+from .augment import drop_inputs as drop_inputs
+from .augment import drop_words as drop_words
+from .bottom_up import BottomUpRegions as BottomUpRegions
+from .coco import read_coco as read_coco
+from .dataset import CaptionDataset as CaptionDataset
+from .glove import load_vectors as load_vectors
+from .images import open_image as open_image
+from .karpathy import KarpathyFile as KarpathyFile
+from .precomp import MappedRegions as MappedRegions
+from .precomp import read_precomp as read_precomp
+from .preprocess import Preprocess as Preprocess
+from .preprocess import RandomResizedCrop as RandomResizedCrop
+from .regions import Regions as Regions
+from .regions import SelectedRegions as SelectedRegions
+from .table import read_table as read_table
+from .tokens import words as words
+from .vocabulary import Vocabulary as Vocabulary

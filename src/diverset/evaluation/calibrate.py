@@ -1,0 +1,98 @@
+"""`diverset calibrate`: fit the probabilities of a model on images that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from diverset.data import CaptionDataset
+from diverset.errors import DataError, OptionError
+from diverset.evaluation.calibration import Calibration
+from diverset.evaluation.calibration_fit import Collection, fit_calibration, parts
+from diverset.evaluation.calibration_report import CalibrationReport
+from diverset.evaluation.caption_words import CaptionWords
+from diverset.evaluation.open_run import has_recipe, open_recipe
+from diverset.evaluation.options import EvalOptions
+from diverset.model import Model
+from diverset.model.folder import model_folder
+from diverset.model.load import load
+from diverset.recipe.config import DataConfig
+from diverset.recipe.datasets import DatasetReader, join_datasets
+from diverset.runtime.autocast import fastest_precision
+
+MIN_IMAGES = 50
+
+
+def calibrate(
+    name: str,
+    options: EvalOptions,
+    splits: Sequence[str] | None = None,
+    seed: int = 0,
+    write: bool = True,
+) -> tuple[Calibration, CalibrationReport]:
+    """Fit the calibration of a model and write it into the model's folder.
+
+    Words are counted in the training split. A dataset without one gives half of its images.
+
+    Args:
+        name: folder of a run or a model, or name of a shipped model.
+        options: describe the data.
+        splits: with images that the model has not seen; the validation split by default.
+        seed: of the random queries and collections.
+        write: False only measures.
+    """
+    folder, rng = model_folder(name), np.random.default_rng(seed)
+    data = _data_config(name, options)
+    model, names = load(name), list(splits or [data.val])
+    reader = DatasetReader(data)
+    dataset = join_datasets(names, [reader.read(split) for split in names])
+    if len(dataset) < MIN_IMAGES:
+        raise DataError(f"{dataset.name} has {len(dataset)} images; give {MIN_IMAGES} or more")
+    dataset, vocabulary = _count_words(dataset, data, rng)
+    fitted_rows, tested_rows = parts(len(dataset), rng)
+    collections = [
+        Collection.of(model, part, encode_images(model, part), vocabulary.nouns, rng)
+        for part in (dataset.subset(rows.tolist()) for rows in (*fitted_rows, tested_rows))
+    ]
+    calibration = replace(
+        fit_calibration(collections[:-1], vocabulary, rng),
+        fitted_on=f"{dataset.name}: {len(dataset) - len(tested_rows):,} images",
+        fingerprint=model.fingerprint(),
+    )
+    if write:
+        calibration.save(folder)
+    return calibration, CalibrationReport.of(calibration, collections[-1], rng)
+
+
+def encode_images(model: Model, dataset: CaptionDataset) -> Float[torch.Tensor, "images slots dim"]:
+    """The sets of the images of a dataset, from files or region features."""
+    if dataset.image_paths is not None:
+        return model.encode_images(list(dataset.image_paths), precision=fastest_precision())
+    if dataset.regions is None:
+        raise DataError(f"{dataset.name} has no images; give their folder (--images)")
+    return model.encode_images([dataset.regions[row] for row in range(len(dataset))])
+
+
+def _data_config(name: str, options: EvalOptions) -> DataConfig:
+    """The data of the model's recipe, as the options say, or data without any recipe."""
+    if has_recipe(name):
+        return options.data_config(open_recipe(name).data)
+    if options.root is None:
+        raise OptionError("a model without a recipe does not say where its data is; give --data")
+    return options.data_config(DataConfig())
+
+
+def _count_words(
+    dataset: CaptionDataset, data: DataConfig, rng: np.random.Generator
+) -> tuple[CaptionDataset, CaptionWords]:
+    """The images to fit on, and the words of the training captions."""
+    try:
+        return dataset, CaptionWords.of(DatasetReader(data, True).read(data.train).captions)
+    except DataError:  # no training split
+        rows = rng.permutation(len(dataset)).tolist()
+        half = len(rows) // 2
+        return dataset.subset(rows[half:]), CaptionWords.of(dataset.subset(rows[:half]).captions)

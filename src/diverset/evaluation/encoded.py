@@ -1,0 +1,111 @@
+"""Models with their sets of the split that is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diverset.data import CaptionDataset
+from diverset.errors import OptionError
+from diverset.evaluation.elements import select_elements
+from diverset.evaluation.ensemble import Member
+from diverset.evaluation.hubness import QueryBank
+from diverset.evaluation.open_run import has_recipe, open_recipe
+from diverset.evaluation.options import EvalOptions
+from diverset.evaluation.query_bank import build_query_bank, load_query_bank, save_query_bank
+from diverset.model import Model
+from diverset.model.folder import model_folder
+from diverset.model.load import load
+from diverset.recipe.config import DataConfig
+from diverset.recipe.encode import encode_split
+from diverset.recipe.splits import open_split
+from diverset.runtime.progress import Progress
+from diverset.similarity import Similarity
+
+
+@dataclass(frozen=True)
+class EncodedModel:
+    """A model with its sets of a split."""
+
+    name: str
+    model: Model
+    member: Member
+    dataset: CaptionDataset
+    bank: QueryBank | None
+
+
+def encode_models(
+    models: Sequence[str | Model],
+    options: EvalOptions,
+    cache: Path,
+    device: str,
+    progress: Progress,
+) -> list[EncodedModel]:
+    """Encode one split by several models; they must read the same captions of it."""
+    encoded: list[EncodedModel] = []
+    for model in models:
+        encoded.append(_encode(model, options, cache, device, progress))
+        if encoded[-1].dataset.captions != encoded[0].dataset.captions:
+            raise OptionError(
+                f"{encoded[-1].name} and {encoded[0].name} read different captions; evaluate them "
+                "on one split of one dataset: give --data and --split"
+            )
+    return encoded
+
+
+def _open(model: str | Model, options: EvalOptions, device: str) -> tuple[Model, DataConfig]:
+    """The model and the data to evaluate it on; a model without a recipe needs options."""
+    data = DataConfig()
+    if isinstance(model, str) and has_recipe(model):
+        data = open_recipe(model).data
+    elif options.root is None:
+        raise OptionError(
+            "a model without a recipe does not say where its data is; give --data (in Python "
+            "EvalOptions(root=...))"
+        )
+    data = options.data_config(data)  # before the model is loaded: paths are often wrong
+    return load(model, device) if isinstance(model, str) else model, data
+
+
+def _encode(
+    source: str | Model, options: EvalOptions, cache: Path, device: str, progress: Progress
+) -> EncodedModel:
+    model, data = _open(source, options, device)
+    split = open_split(data, options.split or data.val, model, cache, progress=progress.update)
+    encoding = progress.task("encoding")
+    images, texts = encode_split(model, split, progress=encoding, precision=options.precision)
+    images = select_elements(images, options.image_elements)
+    texts = select_elements(texts, options.text_elements)
+    member = Member(images, texts, *_similarity(model, options))
+    bank = _query_bank(source, model, data, options, cache, progress) if options.hubness else None
+    name = source if isinstance(source, str) else model.fingerprint()
+    return EncodedModel(name, model, member, split.dataset, bank)
+
+
+def _similarity(model: Model, options: EvalOptions) -> tuple[str | Similarity, Mapping[str, Any]]:
+    if options.similarity is None and options.alpha is None:
+        return model.own_similarity()
+    similarity = options.similarity or "smooth_chamfer"
+    if similarity != "smooth_chamfer":
+        return similarity, {}
+    return similarity, {"alpha": 16.0 if options.alpha is None else options.alpha}
+
+
+def _query_bank(
+    source: str | Model,
+    model: Model,
+    data: DataConfig,
+    options: EvalOptions,
+    cache: Path,
+    progress: Progress,
+) -> QueryBank:
+    """The query bank stored with the model, or else a new one."""
+    folder = model_folder(source) if isinstance(source, str) else None
+    bank = None if folder is None else load_query_bank(folder, model.fingerprint())
+    if bank is None:
+        bank = build_query_bank(model, data, cache, options.hubness or 0, progress.update)
+        if options.save_bank and folder is not None:
+            save_query_bank(folder, bank, model.fingerprint())
+    return bank

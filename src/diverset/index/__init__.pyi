@@ -1,0 +1,9 @@
+from .approximate import Plan as Plan
+from .set_index import SetIndex as SetIndex
+from .set_store import Hit as Hit
+from .set_store import IndexSettings as IndexSettings
+from .set_store import Metadata as Metadata
+from .set_store import Records as Records
+from .set_store import Sets as Sets
+from .set_store import SetStore as SetStore
+from .tune import TuningResult as TuningResult

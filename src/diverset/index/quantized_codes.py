@@ -1,0 +1,171 @@
+"""Sets quantized to 8 bits, with the quantization errors that make bounds of scores possible.
+
+An item is quantized twice: its mean m' = mean_scale * means, for the first pass over all items, and
+its elements x'_j = scale * elements, for the second. Two numbers make upper bounds of scores:
+
+    error    max_j |x_j - x'_j|
+    spread   how far smooth-Chamfer can lie above the one with every x_j at m' (docs/index.md):
+             ((1/alpha) log sum_j exp(alpha rho_j) + mean_j rho_j) / 2,  rho_j = |x_j - m'|
+
+A query is quantized with one scale for all its elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int8, Int64
+from torch import Tensor
+
+from diverset.index.block_checks import BlockChecks
+from diverset.index.int8_matmul import MAX_CODE
+from diverset.similarity import UNIT_TOLERANCE
+
+TENSORS = ("rows", "sets", "means", "elements", "mean_scale", "spread", "scale", "error")
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Quantized items, ordered by their row number in the item database.
+
+    `sets` is a copy of the original sets. It is memory-mapped from a segment file, so it only takes
+    memory where it is read, and reading a set takes a microsecond. Call `check_sets` or
+    `check_elements` before reading `sets` or `elements`; `checks` is None if the codes are not
+    from a file.
+    """
+
+    rows: Int64[Tensor, " items"]
+    sets: Float[Tensor, "items elements dim"]
+    means: Int8[Tensor, "items dim"]
+    elements: Int8[Tensor, "elements items dim"]
+    mean_scale: Float[Tensor, " items"]
+    spread: Float[Tensor, " items"]
+    scale: Float[Tensor, " items"]
+    error: Float[Tensor, " items"]
+    checks: BlockChecks | None = field(default=None, kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def check_sets(self, positions: Int64[np.ndarray, " positions"]) -> None:
+        """Raise `DamagedSegmentError` if the set at one of these positions is damaged."""
+        if self.checks is not None:
+            self.checks.check_sets(self.rows, self.sets, positions)
+
+    def check_elements(self, positions: Int64[Tensor, " positions"] | None = None) -> None:
+        """Raise `DamagedSegmentError` if codes of elements are damaged; default: of any item."""
+        if self.checks is not None:
+            self.checks.check_elements(self.elements, positions)
+
+    def check_all(self) -> Codes:
+        """These codes, after all blocks have been checked."""
+        self.check_sets(np.arange(len(self)))
+        self.check_elements()
+        return self
+
+    def take(self, positions: Int64[Tensor, " chosen"]) -> Codes:
+        """The items at these positions, in this order; their blocks must have been checked."""
+        tensors = (getattr(self, name).index_select(_item_dim(name), positions) for name in TENSORS)
+        return Codes(*tensors)
+
+
+def concatenate(parts: Sequence[Codes]) -> Codes:
+    """Several codes as one, in this order; their blocks must have been checked."""
+    tensors = (
+        torch.cat([getattr(part, name) for part in parts], dim=_item_dim(name)) for name in TENSORS
+    )
+    return Codes(*tensors)
+
+
+def _item_dim(name: str) -> int:
+    return 1 if name == "elements" else 0
+
+
+@dataclass(frozen=True)
+class QuantizedQuery:
+    """A query set, its codes, the error of the codes and the largest norm of an element."""
+
+    exact: Float[Tensor, "query_elements dim"]
+    codes: Int8[Tensor, "query_elements dim"]
+    scale: float
+    error: float
+    norm: float
+
+
+def max_code_norm(dim: int) -> float:
+    """Upper bound of the norm of a dequantized mean or element: 1, its tolerance, its rounding."""
+    return 1 + UNIT_TOLERANCE + math.sqrt(dim) / (2 * MAX_CODE)
+
+
+def rounding_margin(dim: int, alpha: float) -> float:
+    """More than float32 arithmetic can lose in any score or bound (docs/index.md)."""
+    return (dim + 64 + 64 / alpha) * 2.0**-22
+
+
+def quantize(
+    rows: Int64[np.ndarray, " items"], sets: Float[np.ndarray, "items elements dim"], alpha: float
+) -> Codes:
+    """Quantize items; `rows` must be ascending."""
+    exact = torch.from_numpy(sets).transpose(0, 1).contiguous()  # elements first, like the codes
+    mean_scale, means = _to_int8(exact.mean(dim=0), dims=(1,))
+    scale, elements = _to_int8(exact, dims=(0, 2))
+    center = means.float() * mean_scale[:, None]
+    radius = _norms(exact - center)
+    spread = (torch.logsumexp(alpha * radius, dim=0) / alpha + radius.mean(dim=0)) / 2
+    return Codes(
+        rows=torch.from_numpy(rows),
+        sets=torch.from_numpy(sets),
+        means=means,
+        elements=elements,
+        mean_scale=mean_scale,
+        spread=spread,
+        scale=scale,
+        error=_norms(exact - elements.float() * scale[:, None]).amax(dim=0),
+    )
+
+
+def quantize_queries(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+) -> list[QuantizedQuery]:
+    """Quantize query sets, in numpy: for so little data its calls cost less than torch's."""
+    largest = np.maximum(np.abs(queries).max(axis=(1, 2), keepdims=True), np.float32(1e-30))
+    scales = largest / np.float32(MAX_CODE)
+    codes = np.rint(queries / scales).clip(-MAX_CODE, MAX_CODE)
+    errors, norms = (_max_norms(sets).tolist() for sets in (queries - codes * scales, queries))
+    return [
+        QuantizedQuery(*values)
+        for values in zip(
+            torch.from_numpy(queries),
+            torch.from_numpy(codes.astype(np.int8)),
+            scales.ravel().tolist(),
+            errors,
+            norms,
+            strict=True,
+        )
+    ]
+
+
+def _max_norms(
+    sets: Float[np.ndarray, "queries query_elements dim"],
+) -> Float[np.ndarray, " queries"]:
+    """The largest norm in each set, rounded up as in `_norms`."""
+    squares = np.einsum("qsd,qsd->qs", sets, sets).max(axis=1)
+    norms: Float[np.ndarray, " queries"] = np.sqrt(squares) * (1 + sets.shape[2] * 2.0**-23)
+    return norms
+
+
+def _to_int8(values: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Scales over `dims`, and codes within -MAX_CODE..MAX_CODE."""
+    scale = values.abs().amax(dim=dims, keepdim=True).clamp(min=1e-30) / MAX_CODE
+    codes = (values / scale).round_().clamp_(-MAX_CODE, MAX_CODE).to(torch.int8)
+    return scale.flatten(), codes
+
+
+def _norms(values: Tensor) -> Tensor:
+    """Norms along the last dimension, rounded up by more than float32 can have lost."""
+    norms: Tensor = torch.linalg.vector_norm(values, dim=-1)
+    return norms * (1 + values.shape[-1] * 2.0**-23)

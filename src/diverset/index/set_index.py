@@ -1,0 +1,382 @@
+"""The embedded index: a folder that stores embedding sets and finds the most similar ones.
+
+Many processes may read a folder while one writes; each call sees one consistent state. Threads may
+share an object; their calls run one after the other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from diverset.errors import IndexFileError, OptionError, check_count
+from diverset.index import segment_writer
+from diverset.index.approximate import (
+    Graphs,
+    Plan,
+    build_plans,
+    read_plan,
+    require_plan,
+    save_plan,
+)
+from diverset.index.block_checks import DamagedSegmentError
+from diverset.index.checks import check_items, check_queries, storable_ids
+from diverset.index.database_errors import StaleReadError, translate_errors
+from diverset.index.filter_checks import check_fields
+from diverset.index.filter_language import Filter
+from diverset.index.filter_parser import parse
+from diverset.index.item_database import ItemDatabase
+from diverset.index.quantized_codes import Codes, quantize_queries
+from diverset.index.ranking import ScoreFunction, rank, rank_by
+from diverset.index.scan import PRUNE_BATCH, Positions, Scan, pad
+from diverset.index.schema import FILE
+from diverset.index.segments import Segment, read
+from diverset.index.set_store import Hit, IndexSettings, Metadata, Records, Sets
+from diverset.index.tune import TuningResult, choose_plan, sample_queries
+from diverset.index.verify import find_problems
+from diverset.runtime.close_on_error import close_on_error
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class _View:
+    """What was derived from one state of the item database.
+
+    Attributes:
+        changes: `ItemDatabase.changes` of that state.
+        segments: codes of every segment.
+        damaged: segments that could not be read; their codes come from the item database.
+        unflushed: codes of the items that are in no segment yet.
+        scan: over all these codes.
+    """
+
+    changes: int
+    segments: dict[Segment, Codes]
+    damaged: list[Segment]
+    unflushed: Codes
+    scan: Scan
+
+
+class SetIndex:
+    """Embedding sets in a folder, searched by smooth-Chamfer similarity.
+
+    >>> import tempfile, numpy as np
+    >>> settings = IndexSettings(model="example", elements=2, dim=4)
+    >>> index = SetIndex.create(tempfile.mkdtemp() + "/index", settings)
+    >>> index.add(["a", "b"], np.eye(4, dtype=np.float32).reshape(2, 2, 4), [{"year": 1}, {}])
+    >>> [hit] = index.search(np.eye(4, dtype=np.float32)[None, :2], filter="year = 1")[0]
+    >>> hit.id, round(hit.score, 4)
+    ('a', 1.0)
+    >>> index.close()
+    """
+
+    def __init__(self, database: ItemDatabase) -> None:
+        self._database = database
+        self._lock = threading.RLock()
+        self._view: _View | None = None
+        self._graphs: Graphs | None = None
+        self._plan: tuple[int, Plan] | None = None  # with the count of changes when it was read
+        self._damaged: set[str] = set()  # segment files that failed a checksum
+
+    @classmethod
+    def create(cls, folder: str | Path, settings: IndexSettings) -> SetIndex:
+        """Create an empty index in a folder that has none."""
+        return cls(ItemDatabase.create(Path(folder), settings))
+
+    @classmethod
+    def open(cls, folder: str | Path, model: str | None = None) -> SetIndex:
+        """Open an index; one of another model than `model`, a fingerprint, is rejected."""
+        with close_on_error(ItemDatabase.open(Path(folder))) as database:
+            if model is not None and model != database.settings.model:
+                raise IndexFileError(
+                    f"{folder} has model {database.settings.model}, not {model}; "
+                    "open it with that model, or encode the collection again"
+                )
+            return cls(database)
+
+    @property
+    def settings(self) -> IndexSettings:
+        return self._database.settings
+
+    @property
+    def folder(self) -> Path:
+        return self._database.folder
+
+    def add(
+        self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
+    ) -> None:
+        """Add or replace items; durable when it returns."""
+        items = check_items(self.settings, ids, sets, metadata)
+        with self._access():
+            self._database.add(items.ids, items.sets, items.metadata)
+            with suppress(OSError, IndexFileError):  # the items are stored; segments can wait
+                segment_writer.flush(self._database)
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Delete items; returns how many existed."""
+        with self._access():
+            return self._database.delete(storable_ids(ids))
+
+    def search(
+        self, queries: Sets, k: int = 10, filter: str | Filter | None = None, exact: bool = True
+    ) -> list[list[Hit]]:
+        """For each query set, the k most similar items that match the filter, best first.
+
+        Arguments as in `SetStore.search`. A filter with an unknown field or a value of another
+        kind is rejected; one that is parsed already is applied as it is. With `exact=False`, items
+        are searched by the plan that `tune` chose, with the recall it measured; a search with a
+        filter is exact nevertheless.
+        """
+        queries, k = check_queries(self.settings, queries), check_count("k", k)
+        return self._read(lambda: self._search_view(queries, k, filter, exact))
+
+    def search_by(
+        self,
+        query: Float[np.ndarray, "query_elements dim"],
+        score: ScoreFunction,
+        k: int = 10,
+        filter: str | Filter | None = None,
+    ) -> list[Hit]:
+        """The k best items by any function of the cosines of elements; reads every set.
+
+        Args:
+            query: elements of unit length, of one or several sets.
+            score: from cosines to scores, larger is better.
+            k, filter: as in `search`.
+        """
+        query, k = check_queries(self.settings, np.asarray(query)[None])[0], check_count("k", k)
+
+        def best() -> list[Hit]:
+            scan, tree = self.view().scan, self._parse(filter)
+            if tree is None:
+                positions = scan.current()
+            else:
+                positions = scan.positions(self._database.rows(tree))
+            return rank_by(self._database, scan, query, positions, score, k)
+
+        return self._read(best)
+
+    def get(self, ids: Sequence[str]) -> Records:
+        """Items by id, in this order; unknown ids are skipped."""
+        return self._read(lambda: self._database.get(storable_ids(ids)))
+
+    def sample(self, count: int, seed: int = 0) -> Sets:
+        """The sets of random items; the same ones until the index changes."""
+
+        def sets() -> Sets:
+            scan = self.view().scan
+            positions = np.random.default_rng(seed).permutation(scan.current())[:count]
+            if not len(positions):
+                return np.zeros((0, self.settings.elements, self.settings.dim), dtype=np.float32)
+            return scan.gather_sets(positions).copy()
+
+        return self._read(sets)
+
+    def count(self, filter: str | Filter | None = None) -> int:
+        """Number of items, or of those that match a filter."""
+        return self._read(lambda: self._database.count(self._parse(filter)))
+
+    def ids(self, filter: str | Filter | None = None) -> list[str]:
+        """Ids of all items, or of those that match a filter."""
+        return self._read(lambda: self._database.ids(self._parse(filter)))
+
+    def fields(self) -> list[tuple[str, str]]:
+        """Names of metadata fields with the kinds of their values (`filter_language.kind`)."""
+        return self._read(self._database.fields)
+
+    def walk(self, size: int = 1000) -> Iterator[Records]:
+        """All items in batches of at most `size`, ordered by id."""
+        batches = self._database.walk(size)
+        while True:
+            with self._access():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def compact(self) -> None:
+        """Free the space of deleted and replaced items, and merge the segments."""
+        with self._access():
+            self._view = None  # some systems do not delete mapped files
+            segment_writer.compact(self._database)
+
+    def verify(self) -> list[str]:
+        """Check everything; descriptions of what is wrong, empty if nothing is."""
+        return self._read(lambda: find_problems(self._database))
+
+    def tune(self, queries: Sets | None = None, recall: float = 0.99, k: int = 10) -> TuningResult:
+        """Prepare approximate search: the fastest plan that reaches a recall on these queries.
+
+        Args:
+            queries: some hundred typical queries; by default, stored sets with noise.
+            recall: share of the exact k hits that is found, averaged over queries.
+            k: number of hits per query.
+        """
+        if not self.count():
+            raise OptionError(f"{self.folder} is empty; add items before tuning")
+        self._read(lambda: [part.check_all() for part in self.view().scan.parts])
+        with self._access(), self._database.reading():
+            scan = self.view().scan
+            queries = sample_queries(scan) if queries is None else queries
+            queries, k = check_queries(self.settings, queries), check_count("k", k)
+            result = choose_plan(
+                lambda batch, plan: self._search(scan, batch, k, None, plan),
+                build_plans(self._database, scan),
+                queries,
+                k,
+                recall,
+            )
+        with self._access():
+            save_plan(self._database, result.plan)
+        return result
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of approximate search; None before `tune`."""
+        with self._access():
+            return read_plan(self._database)
+
+    @property
+    def state(self) -> str:
+        """Changes with every write, and when the index is created anew."""
+        with self._access():
+            return f"{(self.folder / FILE).stat().st_ino}-{self._database.changes()}"
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._lock:
+            self._view = self._graphs = None
+            self._database.close()
+
+    def __enter__(self) -> SetIndex:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _access(self) -> Iterator[None]:
+        with self._lock, translate_errors(self.folder):
+            self._database.refresh()
+            yield
+
+    def _read(self, call: Callable[[], Result]) -> Result:
+        """The result of a call at one state.
+
+        The call is repeated once if the state changes meanwhile, and whenever it finds a damaged
+        segment, whose codes then come from the item database.
+        """
+        with self._lock:
+            try:
+                result = self._call(call)
+            except StaleReadError:
+                result = self._call(call)
+            if self._view is not None and self._view.damaged:
+                with suppress(OSError, IndexFileError):  # the folder may be read-only
+                    segment_writer.rebuild(self._database, self._view.damaged)
+            return result
+
+    def _call(self, call: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                with self._access(), self._database.reading():
+                    return call()
+            except DamagedSegmentError as error:
+                self._damaged.add(error.file)
+                self._view = None
+
+    def view(self) -> _View:
+        """Codes of the current state; cached until the database changes."""
+        changes, old = self._database.changes(), self._view
+        if old is not None and old.changes == changes:
+            return old
+        segments, damaged = {}, []
+        listed = segment_writer.list_segments(self._database)
+        segment_writer.check_segments(self._database, listed)
+        for segment in listed:
+            codes = old.segments.get(segment) if old else None
+            if codes is None and segment.file not in self._damaged:
+                codes = read(self.folder, segment, self.settings)
+            if codes is None:
+                damaged.append(segment)
+                codes = segment_writer.quantize_rows(self._database, segment.first, segment.last)
+            segments[segment] = codes
+        first = segment_writer.first_unflushed_row(list(segments))
+        previous = old.unflushed if old else None
+        unflushed = segment_writer.unflushed(self._database, first, previous)
+        parts = [*segments.values(), unflushed]
+        scan = Scan(parts, self._database.removed(), self.settings.alpha)
+        for name in ("items", "sets"):
+            self._database.checks.total(name, len(scan) - len(scan.removed))
+        self._view = _View(changes, segments, damaged, unflushed, scan)
+        return self._view
+
+    def _parse(self, filter: str | Filter | None) -> Filter | None:
+        """The tree of a filter, whose fields must exist unless there are no items at all."""
+        if not isinstance(filter, str):
+            return filter
+        tree = parse(filter)
+        kinds: dict[str, set[str]] = {}
+        for name, kind in self._database.fields():
+            kinds.setdefault(name, set()).add(kind)
+        if kinds or self._database.count():
+            check_fields(tree, kinds)
+        return tree
+
+    def _search_view(
+        self, queries: Sets, k: int, filter: str | Filter | None, exact: bool
+    ) -> list[list[Hit]]:
+        view, tree = self.view(), self._parse(filter)
+        if not exact and (self._plan is None or self._plan[0] != view.changes):
+            self._plan = view.changes, require_plan(self._database)
+        plan = None if exact or self._plan is None else self._plan[1]
+        return self._search(view.scan, queries, k, tree, plan)
+
+    def _search(
+        self, scan: Scan, queries: Sets, k: int, filter: Filter | None, plan: Plan | None
+    ) -> list[list[Hit]]:
+        """By a plan of approximate search, or exactly."""
+        if plan is None or filter is not None or not len(scan):
+            return self._search_exact(scan, queries, k, filter)
+        candidates = self._open_graphs(plan).candidates(scan, queries, k)
+        results = list(rank(self._database, scan, queries, candidates, k, exact=False))
+        expected = min(k, len(scan) - len(scan.removed))
+        short = [index for index, hits in enumerate(results) if len(hits) < expected]
+        if short:  # too many of the candidates are deleted
+            exact = self._search_exact(scan, queries[short], k, filter)
+            for index, hits in zip(short, exact, strict=True):
+                results[index] = hits
+        return results
+
+    def _search_exact(
+        self, scan: Scan, queries: Sets, k: int, filter: Filter | None
+    ) -> list[list[Hit]]:
+        candidates = pad(self._survivors(scan, queries, k, filter))
+        return list(rank(self._database, scan, queries, candidates, k))
+
+    def _survivors(
+        self, scan: Scan, queries: Sets, k: int, filter: Filter | None
+    ) -> Iterator[Positions]:
+        quantized = quantize_queries(queries)
+        if filter is None:
+            return scan.survivors(quantized, k)
+        positions = torch.from_numpy(scan.positions(self._database.rows(filter)))
+        if len(positions) <= max(PRUNE_BATCH, len(scan) // 20):  # cheaper than bounding all items
+            return (scan.prune(query, positions, k) for query in quantized)
+        allowed = torch.zeros(len(scan), dtype=torch.bool)
+        allowed[positions] = True
+        return scan.survivors(quantized, k, allowed)
+
+    def _open_graphs(self, plan: Plan) -> Graphs:
+        if self._graphs is None or self._graphs.plan != plan:
+            self._graphs = Graphs(self.folder, plan, self._graphs)
+        return self._graphs

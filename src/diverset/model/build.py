@@ -1,0 +1,205 @@
+"""From the configuration to modules: which class implements each kind."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import nn
+
+from diverset.backbones import (
+    Backbone,
+    ImageBackbone,
+    TextBackbone,
+    load_image_backbone,
+    load_text_backbone,
+)
+from diverset.config import (
+    PRECOMPUTED,
+    ImageConfig,
+    ModelConfig,
+    SetConfig,
+    SimilarityConfig,
+    TextConfig,
+)
+from diverset.cross_attention import Caan, Imram, Naaf, Sgraf
+from diverset.data.vocabulary import Vocabulary
+from diverset.errors import OptionError
+from diverset.features import (
+    BiGruFeatures,
+    ConvolutionalFeatures,
+    GraphRegionFeatures,
+    RegionFeatures,
+    TransformerFeatures,
+)
+from diverset.sets import (
+    GaussianSets,
+    LocalSets,
+    PieNet,
+    PooledSet,
+    PrecomputedSets,
+    SlotSets,
+    TransformerSets,
+)
+
+
+class BackboneParts(NamedTuple):
+    """A backbone of which something is trained.
+
+    Attributes:
+        frozen: its lower blocks, where their features are cached.
+        trainable: the blocks above; without a cache the whole backbone.
+    """
+
+    frozen: Backbone | None = None
+    trainable: Backbone | None = None
+
+
+def backbone_parts(config: ImageConfig | TextConfig, pretrained: bool = True) -> BackboneParts:
+    """Load a backbone if something of it is trained.
+
+    `pretrained` False skips reading weights where the backbone can be built without them.
+    """
+    if not config.trainable_blocks:
+        return BackboneParts()
+    backbone = _configured_backbone(config, pretrained)
+    if config.cache_frozen_features:
+        return BackboneParts(*backbone.split(config.trainable_blocks))
+    if config.trainable_blocks > 0:
+        backbone.set_trainable_blocks(config.trainable_blocks)
+    return BackboneParts(None, backbone)
+
+
+def frozen_backbone(config: ImageConfig | TextConfig) -> Backbone:
+    """A frozen backbone, or its blocks below the trained ones."""
+    backbone = _configured_backbone(config)
+    return backbone.split(config.trainable_blocks)[0] if config.cache_frozen_features else backbone
+
+
+def _configured_backbone(config: ImageConfig | TextConfig, pretrained: bool = True) -> Backbone:
+    if isinstance(config, ImageConfig):
+        return configured_image_backbone(config, pretrained)
+    return configured_text_backbone(config)
+
+
+def configured_image_backbone(image: ImageConfig, pretrained: bool = True) -> ImageBackbone:
+    """The whole image backbone of a configuration."""
+    if image.backbone is None:
+        raise OptionError(
+            "this model has no image backbone (image.backbone is null); "
+            "give it feature maps or regions"
+        )
+    return load_image_backbone(image.backbone, image.backbone_size, pretrained=pretrained)
+
+
+def configured_text_backbone(text: TextConfig) -> TextBackbone:
+    """The whole text backbone of a configuration."""
+    if text.backbone is None:
+        raise OptionError(
+            "this model has no text backbone (text.backbone is null); give it token states"
+        )
+    return load_text_backbone(text.backbone)
+
+
+def image_modules(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
+    """Feature extractor and set module of images."""
+    if config.image_set.kind == PRECOMPUTED:
+        return nn.Identity(), PrecomputedSets()
+    features = image_features(config.dim, config.image)
+    return features, set_module(config.dim, features.width, config.image_set)
+
+
+def text_modules(config: ModelConfig, vocabulary: Vocabulary | None) -> tuple[nn.Module, nn.Module]:
+    """Feature extractor and set module of texts."""
+    if config.text_set.kind == PRECOMPUTED:
+        return nn.Identity(), PrecomputedSets()
+    features = text_features(config.dim, config.text, vocabulary)
+    return features, set_module(config.dim, features.width, config.text_set)
+
+
+def image_features(
+    dim: int, image: ImageConfig
+) -> RegionFeatures | ConvolutionalFeatures | GraphRegionFeatures:
+    """The feature extractor of images."""
+    width, dropout = image.input_width, image.dropout
+    if image.graph is not None:
+        return GraphRegionFeatures(dim, width, image.graph, image.graph_corrected, image.grid)
+    if image.kind == "regions":
+        return RegionFeatures(dim, width, dropout, image.mlp_reads, image.pooling or "max")
+    return ConvolutionalFeatures(dim, width, dropout, image.pooling or "average", image.grid)
+
+
+def text_features(
+    dim: int, text: TextConfig, vocabulary: Vocabulary | None
+) -> BiGruFeatures | TransformerFeatures:
+    """The feature extractor of texts."""
+    if text.kind == "transformer":
+        pooling = text.pooling or "max"
+        return TransformerFeatures(dim, text.input_width, text.dropout, text.positions, pooling)
+    size = text.vocabulary_size
+    if size is None and vocabulary is not None:
+        size = len(vocabulary)
+    if size is None:
+        raise OptionError("a bi-GRU needs a vocabulary or text.vocabulary_size; give one")
+    if vocabulary is not None and len(vocabulary) > size:
+        raise OptionError(
+            f"text.vocabulary_size is {size}, the vocabulary has {len(vocabulary)} words; "
+            "leave the option out to take it from the vocabulary"
+        )
+    return BiGruFeatures(
+        dim,
+        size,
+        text.input_width,
+        text.dropout,
+        text.positions,
+        bidirectional=text.bidirectional,
+        local=text.local,
+        pooling=text.pooling or "last",
+        word_range=text.word_range,
+        merge=text.merge,
+    )
+
+
+def set_module(dim: int, input_width: int, config: SetConfig) -> nn.Module:
+    """The set module of either side."""
+    size, dropout = config.size, config.dropout
+    match config.kind:
+        case "slots":
+            return SlotSets(
+                dim,
+                input_width,
+                size=size,
+                iterations=config.iterations,
+                heads=config.heads,
+                inner_width=config.inner_width,
+                mlp_factor=config.mlp_factor,
+                dropout=dropout,
+                initial=config.initial,
+                update=config.update,
+                add_global=config.add_global,
+            )
+        case "transformer":
+            return TransformerSets(
+                dim, input_width, size, config.iterations, config.heads, config.mlp_factor, dropout
+            )
+        case "pie_net":
+            return PieNet(dim, input_width, size, dropout)
+        case "gaussian":
+            return GaussianSets(dim, input_width, size, dropout)
+        case "local":
+            return LocalSets(dim, input_width)
+    return PooledSet()
+
+
+def pair_similarity(dim: int, config: SimilarityConfig) -> nn.Module | None:
+    """The cross-attention module of a similarity; None if it has neither weights nor state."""
+    match config.kind:
+        case "imram":
+            return Imram(dim, config.steps, config.attention, mode=config.mode)
+        case "sgr" | "saf":
+            width = config.inner_width or 256
+            return Sgraf(config.kind, dim, config.max_regions, width, config.dropout)
+        case "naaf":
+            return Naaf(config.attention).float()  # saved with the weights, in their precision
+        case "caan":
+            return Caan(dim, config.inner_width or 128)
+    return None

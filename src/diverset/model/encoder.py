@@ -1,0 +1,104 @@
+"""One side of a model: a trainable backbone if there is one, features, and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from diverset.backbones import Backbone
+from diverset.errors import InputError
+from diverset.runtime.autocast import autocast
+from diverset.types import EmbeddingSets, Features, Maps, Padded
+
+Inputs = Padded | Maps | Tensor
+
+
+class Encoder(nn.Module):
+    """A feature extractor and a set module, over a backbone where it is trained as well.
+
+    A frozen backbone, or the frozen part below trained blocks, is not part of the encoder: its
+    output is what `forward` reads.
+    """
+
+    def __init__(
+        self, features: nn.Module, sets: nn.Module, backbone: Backbone | None = None
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.features = features
+        self.sets = sets
+        # In a tuple it is not a submodule: which weights were converted, and the copy.
+        self._inference: tuple[object, Encoder] | None = None
+
+    def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
+        if self.backbone is not None:
+            inputs = self.backbone(inputs)
+        features: Features = self.features(inputs)
+        sets: EmbeddingSets = self.sets(features, with_attention)
+        return replace(sets, features=features)
+
+    @torch.no_grad()
+    def encode(self, batches: Iterable[Inputs], precision: str = "float32") -> Tensor:
+        """The normalised sets of several batches as one tensor, in evaluation mode."""
+        first = next(self.parameters())
+        encoder = self if precision == "float32" else self.for_inference()
+        elements = []
+        with evaluation_mode(encoder):
+            for batch in batches:
+                inputs = cast_floating(batch.to(first.device), first.dtype)
+                with autocast(first.device, precision):
+                    elements.append(encoder(inputs).elements)
+        sets = join_sets(elements)
+        if precision != "float32":
+            sets = F.normalize(sets.to(first.dtype), dim=-1)
+        if not sets.isfinite().all():
+            row = int((~sets.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+            raise InputError(
+                f"the set of item {row} is not finite; its input is too large for {first.dtype}, "
+                "or the model's weights are damaged"
+            )
+        return sets
+
+    def for_inference(self) -> Encoder:
+        """A frozen copy in its fastest form, made again only after a weight has changed."""
+        versions = [(tensor.data_ptr(), tensor._version) for tensor in self.state_dict().values()]
+        if self._inference is None or self._inference[0] != versions:
+            self._inference = None  # a copy of the copy would be useless
+            copy = deepcopy(self).eval().requires_grad_(False)
+            if copy.backbone is not None:
+                copy.backbone = copy.backbone.for_inference()
+            self._inference = (versions, copy)
+        return self._inference[1]
+
+
+@contextmanager
+def evaluation_mode(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode within a block; every submodule returns to its own mode afterwards."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training
+
+
+def cast_floating(inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    """Floating-point inputs in the dtype of the model; ids stay as they are."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(dtype)
+    if not inputs.values.is_floating_point():
+        return inputs
+    return type(inputs)(inputs.values.to(dtype), inputs.mask)  # type: ignore[arg-type]
+
+
+def join_sets(batches: list[Tensor]) -> Tensor:
+    """Sets of several batches as one tensor; smaller sets are padded with zero rows."""
+    largest = max(batch.shape[1] for batch in batches)
+    return torch.cat([F.pad(batch, (0, 0, 0, largest - batch.shape[1])) for batch in batches])

@@ -1,0 +1,50 @@
+"""Checking the weights of a saved model before the model is built.
+
+A config.json of a few bytes can ask for a network of terabytes. The modules are built without
+memory first (torch's "meta" device), so that only what the weights really contain is allocated.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from diverset.config import ModelConfig
+from diverset.data.vocabulary import Vocabulary
+from diverset.errors import CheckpointError, a_few
+from diverset.model.build import image_features, pair_similarity, set_module, text_features
+from diverset.model.encoder import Encoder
+
+
+def check_shapes(
+    config: ModelConfig, vocabulary: Vocabulary | None, tensors: dict[str, Tensor], source: str
+) -> None:
+    """Raise unless features, sets and similarity have weights of the configured shapes."""
+    with torch.device("meta"):
+        images = image_features(config.dim, config.image)
+        texts = text_features(config.dim, config.text, vocabulary)
+        modules = {
+            "image_encoder": Encoder(
+                images, set_module(config.dim, images.width, config.image_set)
+            ),
+            "text_encoder": Encoder(texts, set_module(config.dim, texts.width, config.text_set)),
+            "cross_attention": pair_similarity(config.dim, config.similarity),
+        }
+    expected = {
+        f"{part}.{name}": tuple(tensor.shape)
+        for part, module in modules.items()
+        if module is not None
+        for name, tensor in module.state_dict().items()
+    }
+    missing = sorted(expected.keys() - tensors.keys())
+    if missing:
+        raise CheckpointError(
+            f"{source} belongs to another model: missing keys {a_few(missing)}; check the "
+            "architecture it was trained with"
+        )
+    for name, shape in expected.items():
+        if tensors[name].shape != shape:
+            raise CheckpointError(
+                f"{name} in {source} has shape {tuple(tensors[name].shape)}, its config.json asks "
+                f"for {shape}; copy the whole folder again"
+            )

@@ -1,0 +1,143 @@
+"""From what callers pass to `encode_images` and `encode_texts` to checked, padded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from diverset.data.preprocess import Preprocess
+from diverset.errors import InputError, OptionError, ShapeError, a_few
+from diverset.types import Padded
+
+
+def is_image(value: object) -> bool:
+    """Whether this is a PIL image or the path of an image, rather than numbers."""
+    return isinstance(value, str | PathLike | Image)
+
+
+def to_batch(preprocess: Preprocess, images: Sequence[Any]) -> Tensor:
+    """Paths or PIL images as one batch for a backbone."""
+    opened = (
+        image.convert("RGB") if isinstance(image, Image) else preprocess.open(image)
+        for image in images
+    )
+    return preprocess.batch([preprocess.pixels(image) for image in opened])
+
+
+def batches(inputs: Padded | Tensor, size: int) -> list[Any]:
+    """Parts of at most `size` items, each cut to its longest sequence."""
+    starts = range(0, len(inputs), size)
+    if isinstance(inputs, Tensor):
+        return [inputs[start : start + size] for start in starts]
+    values, mask = inputs.values, inputs.mask
+    return [_trimmed(values[start : start + size], mask[start : start + size]) for start in starts]
+
+
+def _trimmed(values: Tensor, mask: Tensor) -> Padded:
+    longest = int(mask.any(dim=0).nonzero()[-1]) + 1
+    return Padded(values[:, :longest], mask[:, :longest])
+
+
+def as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
+    """A list of arrays, or a padded array with lengths, as `Padded`.
+
+    Args:
+        name: of the argument, for messages.
+        inputs: one array per item, or one padded array for all.
+        lengths: number of real inputs of each item in a padded array; None for all.
+        dims: of an item: 1 for ids, 2 for features.
+    """
+    shape = "(inputs, width)" if dims == 2 else "(words,)"
+    if isinstance(inputs, np.ndarray):
+        inputs = torch.from_numpy(inputs)
+    if not isinstance(inputs, Tensor):
+        if lengths is not None:
+            raise OptionError(f"lengths go with a padded tensor; {name} is a list")
+        try:
+            sequences = [torch.as_tensor(sequence) for sequence in inputs]
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"{name} cannot be read as arrays of numbers ({error})") from error
+        for index, sequence in enumerate(sequences):
+            if sequence.ndim != dims or len(sequence) == 0:
+                raise ShapeError(
+                    f"{name}[{index}] has shape {tuple(sequence.shape)}; expected {shape} with at "
+                    "least one input"
+                )
+            if dims == 2 and sequence.shape[1] != sequences[0].shape[1]:
+                raise ShapeError(
+                    f"{name}[{index}] is {sequence.shape[1]} wide and {name}[0] "
+                    f"{sequences[0].shape[1]}; all inputs of a batch need the same width"
+                )
+        padded = Padded.of(sequences)
+    else:
+        if inputs.ndim != dims + 1 or 0 in inputs.shape:
+            raise ShapeError(f"{name} has shape {tuple(inputs.shape)}; expected a batch of {shape}")
+        if lengths is None:
+            lengths = torch.full((len(inputs),), inputs.shape[1])
+        padded = Padded.from_lengths(inputs, lengths)
+    if dims == 2:
+        if not padded.values.is_floating_point():
+            raise InputError(f"{name} holds {padded.values.dtype}; features are floating point")
+        _check_finite(name, padded.values.masked_fill(~padded.mask[..., None], 0))
+    return padded
+
+
+def _check_finite(name: str, values: Tensor) -> None:
+    if not values.isfinite().all():
+        row = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+        raise InputError(f"{name}[{row}] holds NaN or infinity; check how it was extracted")
+
+
+def as_maps(maps: Any) -> Tensor:
+    """Feature maps as one tensor (batch, channels, height, width)."""
+    if not isinstance(maps, Tensor | np.ndarray):
+        tensors = [torch.as_tensor(item) for item in maps]
+        shapes = {tuple(tensor.shape) for tensor in tensors}
+        if len(shapes) != 1:
+            raise ShapeError(
+                f"maps of {len(shapes)} shapes, {a_few(sorted(shapes))}; give maps of one shape"
+            )
+        maps = torch.stack(tensors)
+    batch = torch.as_tensor(maps)
+    if batch.ndim != 4 or 0 in batch.shape or not batch.is_floating_point():
+        raise ShapeError(
+            f"maps are {batch.dtype} {tuple(batch.shape)}; give floating point "
+            "(batch, channels, height, width) with at least one map"
+        )
+    _check_finite("images", batch)
+    return batch
+
+
+def word_ids(texts: Any, lengths: Any) -> tuple[Any, Any]:
+    """Word ids without trailing padding (id 0), and their lengths."""
+    if isinstance(texts, np.ndarray):
+        texts = torch.from_numpy(texts)
+    if isinstance(texts, Tensor):
+        if texts.is_floating_point() or texts.ndim != 2:
+            raise ShapeError(
+                f"texts are {texts.dtype} {tuple(texts.shape)}; give ids (batch, words)"
+            )
+        texts = texts.long()
+        positions = torch.arange(1, texts.shape[1] + 1, device=texts.device)
+        return texts, ((texts != 0) * positions).amax(dim=1) if lengths is None else lengths
+    trimmed = []
+    for index, text in enumerate(texts):
+        try:
+            ids = torch.as_tensor(text)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"texts[{index}] is {text!r}; give strings only, or word ids only"
+            ) from error
+        if ids.ndim != 1 or ids.is_floating_point():
+            raise ShapeError(f"texts[{index}] is {ids.dtype} {tuple(ids.shape)}; give ids (words,)")
+        words = ids.nonzero()
+        if not len(words):
+            raise InputError(f"texts[{index}] has no words; leave empty captions out")
+        trimmed.append(ids[: int(words[-1]) + 1].long())
+    return trimmed, lengths

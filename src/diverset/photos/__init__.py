@@ -1,0 +1,1 @@
+"""The photo tool: index folders of photos, search them, serve a web page."""

@@ -1,0 +1,55 @@
+"""A new catalog from every intact row of a damaged one.
+
+Files whose record is lost are found again by the next `diverset index`; if the model of the library
+is lost, it starts over with the folders that are left.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from diverset.photos.library.catalog import FILE, Catalog
+from diverset.runtime.checksums import row_checksum
+from diverset.runtime.files import delete_unused
+from diverset.runtime.sqlite import DATABASE_ERRORS, connect, overwrite
+
+TEMPORARY = "catalog.part"
+TABLES = ("info", "roots", "tables", "files")
+REQUIRED = {"build_id", "model", "fingerprint", "dim", "alpha", "image_slots", "text_slots"}
+
+
+def salvage_catalog(folder: Path) -> None:
+    """Replace a damaged catalog; call it with the lock of the library held."""
+    temporary = folder / TEMPORARY
+    temporary.mkdir(exist_ok=True)
+    for file in temporary.iterdir():  # of a repair that was interrupted
+        file.unlink()
+    rows = {table: _intact_rows(folder / FILE, table) for table in TABLES}
+    if not {row[0] for row in rows["info"]} >= REQUIRED:
+        rows["info"] = rows["files"] = []
+        rows["tables"] = [(path, 0, 0, 0, column) for path, _, _, _, column in rows["tables"]]
+    with closing(Catalog(temporary)) as catalog:
+        for table, values in rows.items():
+            catalog.put_rows(table, values)
+    overwrite(folder / FILE, temporary / FILE)
+    for file in temporary.iterdir():
+        delete_unused(file)
+    with suppress(OSError):
+        temporary.rmdir()
+
+
+def _intact_rows(file: Path, table: str) -> list[tuple[Any, ...]]:
+    """Rows that can be read and whose checksum is right."""
+    rows: list[tuple[Any, ...]] = []
+    with suppress(*DATABASE_ERRORS):
+        connection, _ = connect(file)
+        with closing(connection):
+            # Without the index first: it may be the part that is damaged. Then backwards, for the
+            # rows behind a damaged page.
+            for order in ("", "ORDER BY 1 DESC"):
+                with suppress(*DATABASE_ERRORS):
+                    for row in connection.execute(f"SELECT * FROM {table} NOT INDEXED {order}"):
+                        rows.append(row)
+    return sorted({row[:-1] for row in rows if row_checksum(*row[:-1]) == row[-1]}, key=str)

@@ -1,0 +1,73 @@
+"""Checks of a whole library: catalog, indexes, and whether they agree; and its repair."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+from diverset.errors import IndexFileError, a_few
+from diverset.index.schema import FILE as ITEMS_FILE
+from diverset.photos.library.catalog import INDEXED
+from diverset.photos.library.library import INDEXES, Library, index_folders_in, open_catalog
+from diverset.photos.library.mending import differences, mend, reconcile, repair_index
+
+
+def find_problems(folder: Path) -> list[str]:
+    """Descriptions of what is wrong with a library; empty if nothing is."""
+    from diverset.index.verify import verify_folder
+
+    try:
+        library = Library.open(folder)
+    except IndexFileError as error:
+        return [str(error)]
+    problems = []
+    with closing(library):
+        for name in INDEXES:
+            index = library.index_folder(name)
+            if (index / ITEMS_FILE).exists():
+                found = [f"{index.name}: {problem}" for problem in verify_folder(index)]
+                problems += found or _disagreements(library, name)
+        current = {library.index_folder(name) for name in INDEXES}
+        left_over = [path.name for path in index_folders_in(folder) if path not in current]
+        problems += [f"{name} belongs to no catalog; --repair deletes it" for name in left_over]
+    return problems
+
+
+def _disagreements(library: Library, name: str) -> list[str]:
+    lost, orphans = differences(library, name)
+    problems = []
+    if lost:
+        problems.append(
+            f"{name}: {a_few(sorted(lost))} are in the catalog but have no set; "
+            "diverset index encodes them again"
+        )
+    if orphans:
+        problems.append(
+            f"{name}: {a_few(sorted(orphans))} have a set but are not in the catalog; "
+            "--repair removes them"
+        )
+    return problems
+
+
+def missing_files(library: Library) -> list[str]:
+    """Indexed files that are not on the disk now; no damage, since a disk may not be connected."""
+    files = library.catalog.files(INDEXED)
+    return [record.path for record in files if not os.path.exists(record.path)]
+
+
+def repair_library(folder: Path) -> list[str]:
+    """Repair a library with everything that is intact; returns what was done."""
+    from diverset.index.verify import verify_folder
+
+    with closing(open_catalog(folder)) as catalog:
+        if "fingerprint" not in catalog.info:  # another model than before would be a surprise
+            return ["the record of the model is lost; index again with the same --model"]
+    with Library.open_or_create(folder) as library, library.indexing_lock():
+        actions = mend(library)
+        for name in INDEXES:
+            index = library.index_folder(name)
+            if index.exists() and verify_folder(index):
+                actions += repair_index(library, name)
+                actions += reconcile(library, name)
+    return actions

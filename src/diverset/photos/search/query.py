@@ -1,0 +1,205 @@
+"""Search queries: text, an image, both, several required texts, excluded texts.
+
+A query becomes a few clauses, each with an embedding set. One clause is ranked by its similarity.
+Several are standardised by their mean and standard deviation over a sample of the collection.
+Required texts count as one joint text, written in both orders ("dog snow", "snow dog"), and in
+addition the text that matches least counts: a joint text alone often finds only one of the things,
+the least text alone finds images with a trace of each. Text and image are averaged. Excluded texts
+are subtracted as far as they are a standard deviation above average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from diverset.errors import OptionError
+from diverset.index.set_store import Sets
+from diverset.photos.search.scoring import (
+    Cosines,
+    Scores,
+    coverage,
+    coverage_gradient,
+    weighted_smooth_chamfer,
+    weighted_smooth_chamfer_gradient,
+)
+
+IMAGE, TEXT, JOINT, EXCLUDED, PLAIN = "image", "text", "joint", "excluded", "plain"
+LEAST = 0.25  # weight of the text that matches least, beside the joint text
+FREE = 1.0  # standard deviations above average from which an excluded text counts
+
+
+@dataclass(frozen=True)
+class SearchQuery:
+    """What a user searches for.
+
+    Attributes:
+        text: what the image should show.
+        required: further texts that must all match.
+        excluded: texts that must not match.
+        filter: over metadata (`diverset.photos.search.filtering`).
+        k: number of hits.
+        coverage: score by the least-matched element of the text.
+        weights: of the elements of the text's set; equal if empty.
+        balance: weight of the text beside an image, from 0 to 1.
+        min_probability: leave out hits that are less probable.
+        offset: number of best hits that are left out, for the next page of hits.
+        leave_out: path of an image that is not a hit, nor are its copies: the queried one.
+    """
+
+    text: str = ""
+    required: Sequence[str] = ()
+    excluded: Sequence[str] = ()
+    filter: str | None = None
+    k: int = 20
+    coverage: bool = False
+    weights: Sequence[float] = ()
+    balance: float = 0.5
+    min_probability: float | None = None
+    offset: int = 0
+    leave_out: str | None = None
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        if self.offset < 0:
+            raise OptionError(f"the offset is {self.offset}; give 0 or more")
+        if self.coverage and self.weights:
+            raise OptionError(
+                "coverage scores by the least-matched element, so weights have no effect; give one"
+            )
+        if not 0 <= self.balance <= 1:
+            raise OptionError(f"balance is {self.balance}; give a number from 0 to 1")
+        if self.min_probability is not None and not 0 <= self.min_probability <= 1:
+            raise OptionError(
+                f"the least probability is {self.min_probability}; give a number from 0 to 1"
+            )
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.text.strip())
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The main and the required texts."""
+        return (*((self.text,) if self.has_text else ()), *self.required)
+
+    @property
+    def joint_texts(self) -> tuple[str, ...]:
+        """All of these texts as one, in both orders; one if there is one."""
+        orders = (self.texts, self.texts[::-1])
+        return tuple(dict.fromkeys(" ".join(texts) for texts in orders))
+
+
+def check_k(k: int) -> None:
+    """Raise unless this number of hits is valid."""
+    if k < 1:
+        raise OptionError(f"the number of hits is {k} (-n); give 1 or more")
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One embedding set of a query, and how it counts.
+
+    Attributes:
+        elements: the set.
+        role: `IMAGE`; `TEXT` for the main and each required text; `JOINT` for all of them as one
+            text, in one order; `EXCLUDED`; or `PLAIN` for a text that does not rank but is rated,
+            because its ranking by coverage or weights has no probabilities.
+        coverage: score by the least-matched element instead of smooth-Chamfer.
+        element_weights: of smooth-Chamfer; equal by default.
+        weight: of the image, or of all texts.
+    """
+
+    elements: Float[np.ndarray, "slots dim"]
+    role: str = TEXT
+    coverage: bool = False
+    element_weights: Float[np.ndarray, " slots"] | None = None
+    weight: float = 1.0
+
+    def score(self, cosines: Cosines, alpha: float) -> Scores:
+        if self.coverage:
+            return coverage(cosines)
+        return weighted_smooth_chamfer(cosines, alpha, self.element_weights)
+
+    def contributions(self, cosines: Cosines, alpha: float) -> Cosines:
+        """The gradient of the score with respect to the cosines (Eq. 8)."""
+        if self.coverage:
+            return coverage_gradient(cosines)
+        return weighted_smooth_chamfer_gradient(cosines, alpha, self.element_weights)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the ranking is that of the index's own search."""
+        return not self.coverage and self.element_weights is None
+
+
+class CombinedScore:
+    """Several clauses as one score of the cosines of all their elements.
+
+    Args:
+        clauses: at least one of them `IMAGE` or `TEXT`.
+        sample: sets of the collection, for means and standard deviations; None for one clause.
+        alpha: of smooth-Chamfer.
+    """
+
+    def __init__(self, clauses: Sequence[Clause], sample: Sets | None, alpha: float) -> None:
+        self.clauses, self.alpha = clauses, alpha
+        self.elements = np.concatenate([clause.elements for clause in clauses])
+        self._ends = np.cumsum([len(clause.elements) for clause in clauses])
+        scores = np.zeros((len(clauses), 1))
+        if sample is not None and len(sample):
+            scores = self.per_clause(np.einsum("qd,nsd->nqs", self.elements, sample, optimize=True))
+        self._mean, self._std = scores.mean(axis=1), scores.std(axis=1) + 1e-6
+
+    def per_clause(self, cosines: Cosines) -> Float[np.ndarray, "clauses items"]:
+        """The score of every clause."""
+        parts = zip(self.clauses, self._split(cosines), strict=True)
+        return np.stack([clause.score(part, self.alpha) for clause, part in parts])
+
+    def __call__(self, cosines: Cosines) -> Scores:
+        scaled = (self.per_clause(cosines) - self._mean[:, None]) / self._std[:, None]
+        combined: Scores = (self._weights(scaled) * scaled).sum(axis=0)
+        for excluded in scaled[[clause.role == EXCLUDED for clause in self.clauses]]:
+            combined = combined - np.maximum(excluded - FREE, 0)
+        return combined
+
+    def contributions(self, cosines: Cosines) -> Cosines:
+        """The gradient of the score with respect to the cosines, scaled to a sum of one.
+
+        Excluded texts are left out: they explain why other images are not hits.
+        """
+        scaled = (self.per_clause(cosines) - self._mean[:, None]) / self._std[:, None]
+        weights = self._weights(scaled) / self._std[:, None]
+        parts = [
+            weight[:, None, None] * clause.contributions(part, self.alpha)
+            for weight, clause, part in zip(
+                weights, self.clauses, self._split(cosines), strict=True
+            )
+        ]
+        joined = np.concatenate(parts, axis=1)
+        shares: Cosines = joined / joined.sum(axis=(1, 2), keepdims=True)
+        return shares
+
+    def _weights(
+        self, scaled: Float[np.ndarray, "clauses items"]
+    ) -> Float[np.ndarray, "clauses items"]:
+        """The weight of every clause in the score of each item; zero for those that do not rank."""
+        roles = np.array([clause.role for clause in self.clauses])
+        own = np.array([clause.weight for clause in self.clauses])[:, None]
+        weights = np.where(roles == IMAGE, 1.0, 0.0)[:, None] * own * np.ones_like(scaled)
+        texts = np.flatnonzero(roles == TEXT)
+        if len(texts):
+            least = texts[scaled[texts].argmin(axis=0)]
+            weights[least, np.arange(scaled.shape[1])] = own[least, 0]
+            if JOINT in roles:
+                weights[texts] *= LEAST / (1 + LEAST)
+                joint = roles == JOINT
+                weights[joint] = own[joint] / joint.sum() / (1 + LEAST)
+        total: Float[np.ndarray, "clauses items"] = weights / weights.sum(axis=0)
+        return total
+
+    def _split(self, cosines: Cosines) -> list[Cosines]:
+        return np.split(cosines, self._ends[:-1], axis=1)

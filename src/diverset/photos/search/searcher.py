@@ -1,0 +1,293 @@
+"""Searching a library: from text and images to hits with explanations and probabilities."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from diverset.errors import InputError, OptionError
+from diverset.evaluation.calibration import Calibration, Confidence, load_calibration
+from diverset.index.explain import contributions
+from diverset.index.filter_language import Filter, is_storable
+from diverset.index.set_store import Hit, Metadata, Sets
+from diverset.model.spec import parse_spec
+from diverset.photos.element_numbers import check_element, element_number
+from diverset.photos.library.library import Library
+from diverset.photos.search.copies import Copies
+from diverset.photos.search.filtering import photo_filter
+from diverset.photos.search.groups import group
+from diverset.photos.search.hints import Speller, exclusion_hint
+from diverset.photos.search.query import (
+    EXCLUDED,
+    IMAGE,
+    JOINT,
+    PLAIN,
+    TEXT,
+    Clause,
+    CombinedScore,
+    SearchQuery,
+    check_k,
+)
+from diverset.photos.search.rating import Rating, rate
+from diverset.photos.search.scoring import Cosines
+
+SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
+RATED_HITS = 10  # hits that decide the confidence, whatever number is returned
+SAMPLE = 1000  # sets by which the scores of several clauses are standardised
+NOTHING_LIKE_THIS = "probably nothing like this here"
+CACHED_TEXTS = 1000  # sets of recent texts, a few KB each
+Elements = Float[np.ndarray, "slots dim"]  # the embedding set of one text or image
+
+
+@dataclass(frozen=True)
+class Match:
+    """A hit of the index, with its probability and what it matched by.
+
+    Attributes:
+        id: path of an image, or table and row of a text.
+        score: by which it is ranked.
+        probability: that it shows the texts of the query, in the order of the ranking; None
+            without a text, or if the model has no calibration.
+        metadata: of the item.
+        copies: paths of other files with the same content.
+        contributions: which query elements matched which elements of the hit (Eq. 8).
+        element: the element of the hit with the largest contribution, from 0.
+    """
+
+    id: str
+    score: float
+    probability: float | None
+    metadata: Metadata
+    contributions: Float[np.ndarray, "query_slots slots"] = field(repr=False)
+    element: int
+    copies: Sequence[str] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """As people read it: rounded, with the number of the element."""
+        return {
+            "id": self.id,
+            "score": round(self.score, 5),
+            "probability": None if self.probability is None else round(self.probability, 4),
+            "element": element_number(self.element),
+            "shares": [round(float(share), 4) for share in self.contributions.sum(axis=0)],
+            "copies": list(self.copies),
+            "metadata": dict(self.metadata),
+        }
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Hits, best first.
+
+    Attributes:
+        matches: in the order of their scores.
+        confidence: that the collection contains what was searched for: "good", "possible"
+            or "weak"; None without probabilities.
+        note: what a person should know about the hits, None if nothing.
+        total: number of images that pass the filter, of which the matches are the best.
+    """
+
+    matches: list[Match]
+    confidence: Confidence | None = None
+    note: str | None = None
+    total: int = 0
+
+
+class Searcher:
+    """Searches an opened library; the calibration is by default that of its model."""
+
+    def __init__(self, library: Library, calibration: Calibration | None = None) -> None:
+        self.library = library
+        info = library.info
+        self.alpha: float = info["alpha"]
+        self.calibration = calibration or load_calibration(
+            parse_spec(info["model"]).name, info["fingerprint"]
+        )
+        self.encode_text = lru_cache(CACHED_TEXTS)(self._encode_text)
+        counts = self.calibration.words if self.calibration else {}
+        self._speller = Speller(counts, self._is_word)
+        self._samples: dict[int, Sets] = {}
+        self._copies: dict[tuple[int, int], Copies] = {}
+
+    def search(
+        self, query: SearchQuery, image: Elements | None = None, element: int | None = None
+    ) -> SearchResult:
+        """Images that match a query, an image, or both.
+
+        Args:
+            query: its text may be empty beside an image.
+            image: set of an image that the hits should resemble.
+            element: compare only this element of the image, with the nearest of each hit.
+        """
+        index = self.library.images
+        filter = photo_filter(query.filter, index) if query.filter is not None else None
+        clauses = self._clauses(query, image, element)
+        score = CombinedScore(clauses, self._sample() if len(clauses) > 1 else None, self.alpha)
+        end = query.offset + query.k
+        hits = self._folded_hits(score, max(end, RATED_HITS), filter, query.leave_out)
+        copies = self.copies()
+        total = copies.count(index, filter, query.leave_out)
+        rating = None
+        if self.calibration and query.texts and hits:
+            rating = rate(self.calibration, query, score, _cosines(hits), max(total, len(hits)))
+        matches = [
+            replace(match, copies=copies.others(match.id))
+            for match in self._matches(hits, score.contributions, rating)[query.offset : end]
+        ]
+        if query.min_probability is not None:
+            matches = self._probable(matches, query.min_probability)
+        confidence = rating.confidence if rating else None
+        return SearchResult(matches, confidence, self._note(query, confidence), total)
+
+    def _note(self, query: SearchQuery, confidence: Confidence | None) -> str | None:
+        """What a person should know about the hits."""
+        notes = [NOTHING_LIKE_THIS] if confidence == "weak" else []
+        for text in query.texts:
+            notes += filter(None, (exclusion_hint(text), self._speller.hint(text)))
+        return "; ".join(notes) or None
+
+    def _is_word(self, word: str) -> bool:
+        """Whether the tokenizer of the model has a token for a word."""
+        model = self.library.model
+        if not model.config.text.backbone:
+            return False
+        return int(model.text_backbone().tokenize([word]).mask.sum()) <= SINGLE_TOKEN
+
+    def captions(self, image: Elements, k: int = 10) -> SearchResult:
+        """The texts of the library that match an image best."""
+        check_k(k)
+        if not self.library.texts.count():
+            raise InputError("the library has no texts; add some with: diverset index captions.csv")
+        hits = self.library.texts.search(image[None], k)[0]
+        matches = self._matches(hits, partial(contributions, alpha=self.alpha))
+        return SearchResult(matches, total=self.library.texts.count())
+
+    def _probable(self, matches: Sequence[Match], least: float) -> list[Match]:
+        """Matches with at least this probability."""
+        if any(match.probability is None for match in matches):
+            raise OptionError(
+                "a search by image alone has no probabilities; leave out the least probability"
+                if self.calibration
+                else "the model has no calibration, so hits have no probabilities; fit one with: "
+                "diverset calibrate"
+            )
+        return [match for match in matches if (match.probability or 0.0) >= least]
+
+    def groups(self, matches: Sequence[Match]) -> list[list[Match]]:
+        """Matches in groups by how similar the elements are that matched."""
+        stored = self.library.images.get([match.id for match in matches]) if matches else None
+        sets = dict(zip(stored.ids, stored.sets, strict=True)) if stored else {}
+        present = [match for match in matches if match.id in sets]  # not deleted meanwhile
+        elements = [sets[match.id][match.element] for match in present]
+        return [[present[rank] for rank in ranks] for ranks in group(elements)]
+
+    def _encode_text(self, text: str) -> Elements:
+        """The set of a text."""
+        if not text.strip():
+            raise InputError("the text to search for is empty; give a text or an image")
+        if not is_storable(text):
+            raise InputError(f"the text {text!r} is not UTF-8; check the terminal's encoding")
+        elements: Elements = self.library.model.encode_texts([text])[0].float().cpu().numpy()
+        return elements
+
+    def encode_image(self, path: str | Path, data: bytes | None = None) -> Elements:
+        """The set of an image: the stored one if the file is indexed, else encoded now."""
+        full = os.path.abspath(path)
+        if data is None and self.library.indexed_file(full):
+            stored = self.library.images.get([full])
+            if stored.ids:
+                elements: Elements = stored.sets[0]
+                return elements
+        encoder = self.library.encoder
+        encoded: Elements = encoder.encode([encoder.load(path, data)])[0]
+        return encoded
+
+    def _clauses(
+        self, query: SearchQuery, image: Elements | None, element: int | None
+    ) -> list[Clause]:
+        texts = query.texts
+        if not texts and image is None:
+            raise InputError("there is nothing to search for; give a text or an image")
+        clauses = []
+        if image is not None:
+            if element is not None:
+                check_element(element, len(image))
+                image = image[[element]]
+            weight = 1 - query.balance if texts else 1.0
+            clauses.append(Clause(image, IMAGE, coverage=element is not None, weight=weight))
+        weight = 1.0 if image is None else query.balance
+        clauses += [Clause(self.encode_text(text), TEXT, weight=weight) for text in texts]
+        if query.has_text and (query.coverage or query.weights):
+            row, plain = len(clauses) - len(texts), self.encode_text(query.text)
+            weights = np.array(query.weights, np.float64) if query.weights else None
+            clauses[row] = Clause(plain, TEXT, query.coverage, weights, weight)
+            if len(texts) == 1:
+                clauses.append(Clause(plain, PLAIN))
+        if len(texts) > 1:
+            joint = [self.encode_text(text) for text in query.joint_texts]
+            clauses += [Clause(elements, JOINT, weight=weight) for elements in joint]
+        return clauses + [Clause(self.encode_text(text), EXCLUDED) for text in query.excluded]
+
+    def copies(self) -> Copies:
+        """Files with identical content; read again when the catalog has changed."""
+        state = self.library.catalog.state
+        if state not in self._copies:
+            self._copies = {state: Copies(self.library.catalog.identical_files())}
+        return self._copies[state]
+
+    def _folded_hits(
+        self, score: CombinedScore, k: int, filter: Filter | None, leave_out: str | None
+    ) -> list[Hit]:
+        """The best k hits of different content."""
+        copies = self.copies()
+        count = k if leave_out is None else k + 1 + len(copies.others(leave_out))
+        while True:
+            hits = self._hits(score, count, filter)
+            folded = copies.fold(hits, leave_out)
+            if len(folded) >= k or len(hits) < count:
+                return folded[:k]
+            count *= 2  # many of them are copies
+
+    def _hits(self, score: CombinedScore, k: int, filter: Filter | None) -> list[Hit]:
+        index, first = self.library.images, score.clauses[0]
+        if len(score.clauses) > 1:
+            return index.search_by(score.elements, score, k, filter)
+        if first.is_plain:
+            return index.search(first.elements[None], k, filter)[0]
+        return index.search_by(first.elements, partial(first.score, alpha=self.alpha), k, filter)
+
+    def _sample(self) -> Sets:
+        """Random sets of the collection; drawn again when its size changes."""
+        count = self.library.images.count()
+        if count not in self._samples:
+            self._samples = {count: self.library.images.sample(SAMPLE)}
+        return self._samples[count]
+
+    def _matches(
+        self,
+        hits: Sequence[Hit],
+        explain: Callable[[Cosines], Cosines],
+        rating: Rating | None = None,
+    ) -> list[Match]:
+        """Hits with the contributions of their elements to the score that ranked them."""
+        if not hits:
+            return []
+        shares = explain(_cosines(hits))
+        values = [None] * len(hits) if rating is None else rating.probabilities.tolist()
+        return [
+            Match(hit.id, hit.score, probability, hit.metadata, share, int(element))
+            for hit, probability, share, element in zip(
+                hits, values, shares, shares.sum(axis=1).argmax(axis=1), strict=True
+            )
+        ]
+
+
+def _cosines(hits: Sequence[Hit]) -> Cosines:
+    return np.stack([hit.cosines for hit in hits])

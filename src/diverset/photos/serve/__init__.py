@@ -1,0 +1,1 @@
+"""The web server of a library: HTTP API and page."""

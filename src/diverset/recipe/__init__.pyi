@@ -1,0 +1,13 @@
+from .config import DataConfig as DataConfig
+from .config import DistillConfig as DistillConfig
+from .config import LossConfig as LossConfig
+from .config import OptimConfig as OptimConfig
+from .config import Recipe as Recipe
+from .config import SourceConfig as SourceConfig
+from .config import TrainConfig as TrainConfig
+from .datasets import DatasetReader as DatasetReader
+from .datasets import read_split as read_split
+from .encode import encode_split as encode_split
+from .run_folder import read_recipe as read_recipe
+from .splits import SplitData as SplitData
+from .splits import open_split as open_split

@@ -1,0 +1,1 @@
+"""Services that every package needs: files, locks, SQLite, progress, prefetch, precision."""

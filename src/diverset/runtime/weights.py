@@ -1,0 +1,38 @@
+"""Weights of a module: their hash, and loading them strictly."""
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from diverset.errors import CheckpointError, a_few
+
+
+def weight_hash(tensors: Mapping[str, Tensor], settings: str) -> str:
+    """Sixteen hexadecimal digits of the weights and of the settings that decide the output."""
+    digest = hashlib.sha256(settings.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def load_strictly(module: nn.Module, tensors: dict[str, Tensor], source: str) -> None:
+    """Copy weights into a module; every name and every shape must agree."""
+    expected = module.state_dict()
+    missing = sorted(expected.keys() - tensors.keys())
+    unexpected = sorted(tensors.keys() - expected.keys())
+    if missing or unexpected:
+        raise CheckpointError(
+            f"{source} belongs to another model: missing keys {a_few(missing) or 'none'}; "
+            f"unexpected keys {a_few(unexpected) or 'none'}; check the architecture it was "
+            "trained with"
+        )
+    for name, tensor in tensors.items():
+        if tensor.shape != expected[name].shape:
+            raise CheckpointError(
+                f"{name} in {source} has shape {tuple(tensor.shape)}, the model has "
+                f"{tuple(expected[name].shape)}; check the architecture it was trained with"
+            )
+    module.load_state_dict(tensors)

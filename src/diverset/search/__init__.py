@@ -1,1 +1,0 @@
-"""From a question to hits with reasons, over the library's indexes."""

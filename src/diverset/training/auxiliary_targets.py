@@ -1,0 +1,179 @@
+"""What losses read about a batch besides its sets.
+
+Caption similarity and teachers' scores come from models that are not trained here: a frozen text
+backbone, and the best models of finished runs. They are applied once to the training split; the
+results are cached in float16. Related texts come from the words of captions and labels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float, Int
+from safetensors.torch import load_file, save
+from torch import Tensor
+from torch.nn import functional as F
+
+from diverset.backbones import cache_texts, load_text_backbone
+from diverset.data.dataset import CaptionDataset
+from diverset.data.vocabulary import Vocabulary
+from diverset.errors import OptionError
+from diverset.evaluation import Member
+from diverset.evaluation.open_run import open_run
+from diverset.model import Model
+from diverset.recipe.config import DataConfig, Recipe
+from diverset.recipe.encode import encode_split
+from diverset.recipe.splits import SplitData, open_split, task_progress
+from diverset.runtime.files import write_durably
+from diverset.runtime.progress import ProgressCallback
+from diverset.similarity import similarity_matrix
+from diverset.training.related_texts import RelatedTexts
+
+MAX_SHORT_WORDS = 4
+
+
+@dataclass(frozen=True)
+class BatchTargets:
+    """Targets of one batch; None where the recipe does not use them.
+
+    Attributes:
+        caption_similarity: cosines between captions by a frozen backbone.
+        teacher_scores: mean similarity of images and captions by the teachers.
+        related: True where a text describes an image, whether or not it is its own.
+        is_long: True for texts that take part in the triplet loss; a short text matches many
+            images, so that its hardest negative is often correct.
+        captions: ids of every caption from start to end, to be generated.
+    """
+
+    caption_similarity: Float[Tensor, "texts texts"] | None = None
+    teacher_scores: Float[Tensor, "images texts"] | None = None
+    related: Bool[Tensor, "images texts"] | None = None
+    is_long: Bool[Tensor, " texts"] | None = None
+    captions: Sequence[list[int]] | None = None
+
+
+@dataclass(frozen=True)
+class AuxiliaryTargets:
+    """Targets of the whole training split.
+
+    Attributes:
+        caption_vectors: normalised vectors of all captions.
+        teachers: sets of all images and captions by each teacher.
+        related_texts: which images a text describes.
+        is_long: True for texts of more than four words.
+        captions: ids of every text from start to end.
+        words: size of the vocabulary of `captions`.
+    """
+
+    caption_vectors: Float[Tensor, "texts width"] | None = None
+    teachers: Sequence[Member] = field(default_factory=tuple)
+    related_texts: RelatedTexts | None = None
+    is_long: Bool[Tensor, " texts"] | None = None
+    captions: Sequence[list[int]] | None = None
+    words: int = 0
+
+    @torch.no_grad()
+    def of_batch(
+        self, images: Int[Tensor, " images"], texts: Int[Tensor, " texts"]
+    ) -> BatchTargets:
+        """The targets of a batch of these rows of the split."""
+        caption_similarity = teacher_scores = None
+        if self.caption_vectors is not None:
+            vectors = self.caption_vectors[texts.cpu()].to(texts.device, torch.float32)
+            caption_similarity = vectors @ vectors.T
+        if self.teachers:
+            scores = [_scores(teacher, images, texts) for teacher in self.teachers]
+            teacher_scores = torch.stack(scores).mean(dim=0)
+        related = is_long = None
+        if self.related_texts is not None:
+            related = self.related_texts.of_batch(images, texts)
+        if self.is_long is not None:
+            is_long = self.is_long[texts.cpu()].to(texts.device)
+        captions = None
+        if self.captions is not None:
+            captions = [self.captions[row] for row in texts.tolist()]
+        return BatchTargets(caption_similarity, teacher_scores, related, is_long, captions)
+
+
+def _scores(teacher: Member, images: Tensor, texts: Tensor) -> Tensor:
+    image_sets, text_sets = (
+        F.normalize(sets[rows.cpu()].to(rows.device, torch.float32), dim=-1)
+        for sets, rows in ((teacher.images, images), (teacher.texts, texts))
+    )
+    return similarity_matrix(image_sets, text_sets, teacher.similarity, **teacher.options)
+
+
+def open_auxiliary_targets(
+    recipe: Recipe, split: SplitData, cache: Path, progress: ProgressCallback | None = None
+) -> AuxiliaryTargets:
+    """The targets that the recipe's losses need for its training split."""
+    vectors = None
+    if recipe.loss.soft_labels:
+        vectors = caption_vectors(split.all_texts, recipe.loss.soft_backbone, cache, progress)
+    runs = [run.strip() for run in (recipe.distill.runs or "").split(",") if run.strip()]
+    teachers = [open_teacher(run, recipe.data, split.dataset, cache, progress) for run in runs]
+    related = is_long = None
+    if recipe.loss.mask_related:
+        related = RelatedTexts(split.dataset, split.all_texts)
+    if recipe.loss.mask_related or recipe.data.short_texts:
+        is_long = torch.tensor([len(text.split()) > MAX_SHORT_WORDS for text in split.all_texts])
+    captions, words = None, 0
+    if recipe.loss.captioning:
+        # Not the ids that the text encoder reads: those are augmented, or another network's tokens.
+        vocabulary = Vocabulary.build(split.dataset.captions, recipe.data.min_count)
+        captions, words = [vocabulary.encode(text) for text in split.all_texts], len(vocabulary)
+    return AuxiliaryTargets(vectors, teachers, related, is_long, captions, words)
+
+
+def caption_vectors(
+    texts: Sequence[str], backbone: str, cache: Path, progress: ProgressCallback | None = None
+) -> Float[Tensor, "texts width"]:
+    """The normalised mean of every caption's token states by a frozen backbone."""
+    states = cache_texts(
+        load_text_backbone(backbone),
+        texts,
+        cache,
+        progress=task_progress(progress, "states for soft labels"),
+    )
+    means = torch.stack([states[row].mean(dim=0) for row in range(len(states))])
+    return F.normalize(means, dim=-1).half()
+
+
+def open_teacher(
+    run: str,
+    data: DataConfig,
+    dataset: CaptionDataset,
+    cache: Path,
+    progress: ProgressCallback | None = None,
+) -> Member:
+    """The sets of the training split by a finished run's best model, without augmentation."""
+    model, _ = open_run(run)
+    content = [model.fingerprint(), list(dataset.image_ids), list(dataset.captions)]
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    file = cache / f"teacher-{digest}.safetensors"
+    if not file.exists():
+        sets = _encode(run, model, data, dataset, cache, progress)
+        cache.mkdir(parents=True, exist_ok=True)
+        write_durably(file, save({name: part.half().contiguous() for name, part in sets.items()}))
+    stored = load_file(file)
+    return Member(stored["images"], stored["texts"], *model.own_similarity())
+
+
+def _encode(
+    run: str,
+    model: Model,
+    data: DataConfig,
+    dataset: CaptionDataset,
+    cache: Path,
+    progress: ProgressCallback | None,
+) -> dict[str, Tensor]:
+    split = open_split(data, data.train, model, cache, progress=progress)
+    if split.dataset.captions != dataset.captions:
+        raise OptionError(f"{run} reads other captions of {data.train}; give a run on this data")
+    images, texts = encode_split(model, split, progress=task_progress(progress, f"teacher {run}"))
+    return {"images": images, "texts": texts}

@@ -1,0 +1,69 @@
+"""Queries of captions and the images that are right for them."""
+
+import numpy as np
+import pytest
+
+from diverset.data import CaptionDataset
+from diverset.evaluation.caption_words import CaptionWords, words
+from diverset.evaluation.judged_queries import (
+    ABSENT,
+    CAPTION,
+    NOUN,
+    PHRASE,
+    CaptionJudge,
+    draw_queries,
+)
+
+CAPTIONS = (
+    "A brown dog on the beach.", "Dogs near the sea.",
+    "A man with a brown hat.", "The man holds a dog.",
+    "A red car in the street.",
+)  # fmt: skip
+
+
+@pytest.fixture
+def dataset():
+    return CaptionDataset("small", ("a", "b", "c"), CAPTIONS, np.array([0, 0, 1, 1, 2]))
+
+
+def images(mask):
+    return np.flatnonzero(mask).tolist()
+
+
+def test_words_are_compared_in_the_singular():
+    assert words("Children, boxes and dishes!") == ["child", "box", "and", "dish"]
+    assert words("glass bus tennis") == ["glass", "bus", "tennis"]
+
+
+def test_an_image_is_right_for_a_noun_if_a_caption_contains_it(dataset):
+    judge = CaptionJudge(dataset)
+    assert images(judge.images_with(["dog"])) == [0, 1]
+    assert images(judge.images_with(["dog", "hat"])) == [1]
+    assert images(judge.images_with(["person"])) == [1]
+    assert images(judge.images_with(["zebra"])) == []
+
+
+def test_the_words_of_a_phrase_must_be_in_one_caption(dataset):
+    judge = CaptionJudge(dataset)
+    assert images(judge.images_with(["brown", "dog"])) == [0, 1]
+    assert images(judge.images_with_caption(["brown", "dog"])) == [0]
+
+
+def test_queries_of_every_kind_are_drawn(dataset):
+    nouns = {"dog", "hat", "car", "zebra"}
+    queries = draw_queries(dataset, nouns, 10, np.random.default_rng(0))
+    by_kind = {
+        kind: {query.text: images(query.right) for query in queries if query.kind == kind}
+        for kind in (CAPTION, PHRASE, NOUN, ABSENT)
+    }
+    assert by_kind[NOUN] == {"dog": [0, 1], "hat": [1], "car": [2]}
+    assert by_kind[ABSENT] == {"zebra": []}
+    assert by_kind[PHRASE] == {"brown dog": [0], "brown hat": [1], "red car": [2]}
+    assert by_kind[CAPTION]["The man holds a dog."] == [1]
+    assert {query.own for query in queries if query.kind == CAPTION} == {0, 1, 2}
+
+
+def test_nouns_are_words_that_mostly_end_a_noun_phrase():
+    counted = CaptionWords.of(["A red car on the red wall."] * 6 + ["a rarity"])
+    assert counted.captions == 7 and counted.counts["red"] == 6
+    assert counted.nouns == {"car", "wall"}

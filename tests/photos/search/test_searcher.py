@@ -1,0 +1,54 @@
+"""What a search loads, and how results are rounded."""
+
+import pytest
+from photos.library_support import make_images, make_model
+
+from diverset import Library, Model, Searcher, SearchQuery, index_folders
+from diverset.errors import OptionError
+from diverset.evaluation.calibration import Calibration
+
+
+@pytest.fixture
+def library(tmp_path):
+    with Library.open_or_create(tmp_path / "library", make_model(tmp_path / "model")) as library:
+        index_folders(library, [make_images(tmp_path / "photos", 12)])
+    with Library.open(tmp_path / "library") as library:
+        yield library
+
+
+def test_a_text_search_does_not_load_the_image_backbone(library, monkeypatch):
+    def fail(model):
+        raise AssertionError("the image backbone was loaded")
+
+    monkeypatch.setattr(Model, "image_backbone", fail)
+    encoder = library.encoder
+    result = Searcher(library).search(SearchQuery("a dog", required=["snow"]))
+    assert len(result.matches) == 12
+    with pytest.raises(AssertionError, match="was loaded"):
+        encoder.load(library.folder.parent / "photos" / "0.png")
+
+
+def test_an_element_that_an_image_does_not_have_is_rejected(library):
+    searcher = Searcher(library)
+    image = searcher.encode_image(library.folder.parent / "photos" / "0.png")
+    with pytest.raises(OptionError, match="there is no element 4; images have elements 1 to 3"):
+        searcher.search(SearchQuery(), image, element=3)
+
+
+def test_weak_hits_are_returned_with_a_note_and_cut_only_by_the_least_probability(library):
+    searcher = Searcher(library, Calibration(-9, 0, thresholds=[[0] * 4] * 3))
+    result = searcher.search(SearchQuery("a dog", k=5))
+    assert len(result.matches) == 5 and result.confidence == "weak"
+    assert result.note == "probably nothing like this here"
+    assert searcher.search(SearchQuery("a dog", min_probability=0.5)).matches == []
+    with pytest.raises(OptionError, match="the model has no calibration"):
+        Searcher(library).search(SearchQuery("a dog", min_probability=0.5))
+    with pytest.raises(OptionError, match="the least probability is 50"):
+        SearchQuery("a dog", min_probability=50)
+
+
+def test_contradictory_options_are_rejected():
+    with pytest.raises(OptionError, match="weights have no effect"):
+        SearchQuery("a dog", coverage=True, weights=[1, 2])
+    with pytest.raises(OptionError, match="balance is 2"):
+        SearchQuery("a dog", balance=2)

@@ -1,0 +1,24 @@
+import pytest
+import torch
+
+from diverset.errors import OptionError
+from diverset.runtime.autocast import autocast, autocast_dtype, fastest_precision
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_products_are_computed_in_the_named_precision(precision):
+    x = torch.ones(2, 2)
+    with autocast("cpu", precision):
+        assert (x @ x).dtype == getattr(torch, precision)
+        assert autocast_dtype(x) == getattr(torch, precision)
+    assert autocast_dtype(x) == torch.float32
+
+
+def test_unknown_precision_is_rejected_by_name():
+    with pytest.raises(OptionError, match="precision is 'bf16'; choose one of: float32, bfloat16"):
+        autocast("cpu", "bf16")
+
+
+def test_fastest_precision_is_a_valid_precision():
+    with autocast(torch.device("cpu"), fastest_precision()):
+        pass

@@ -1,0 +1,47 @@
+import json
+
+import pytest
+
+from diverset.config import (
+    ImageConfig,
+    ModelConfig,
+    TextConfig,
+    from_dict,
+    non_default_options,
+    to_dict,
+)
+from diverset.errors import OptionError
+
+
+def test_null_means_not_given_and_is_the_default():
+    image = from_dict(ImageConfig, {"backbone": None, "backbone_size": None, "pooling": None})
+    assert image == ImageConfig()
+    assert from_dict(TextConfig, {"vocabulary_size": None}) == TextConfig()
+
+
+def test_a_config_survives_json():
+    config = ModelConfig(dim=8, image=ImageConfig(kind="convolution", backbone="small_cnn"))
+    assert from_dict(ModelConfig, json.loads(json.dumps(to_dict(config)))) == config
+
+
+def test_only_changed_options_identify_a_model():
+    config = ModelConfig(image=ImageConfig(pooling="gpo"), text=TextConfig(vocabulary_size=None))
+    assert non_default_options(config) == {"image": {"pooling": "gpo"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (ImageConfig, {"backbone": ""}, "image.backbone is ''; give a name, or null"),
+        (ImageConfig, {"backbone_size": 0}, "image.backbone_size is 0"),
+        (ImageConfig, {"backbone": 3}, r"backbone is 3; its type is str \| None"),
+        (ImageConfig, {"backbone_size": True}, "backbone_size is True"),
+        (TextConfig, {"pooling": ""}, "text.pooling is ''"),
+        (TextConfig, {"vocabulary_size": 0}, "text.vocabulary_size is 0"),
+        (TextConfig, {"dropout": "0.1"}, "dropout is '0.1'; its type is float"),
+        (ImageConfig, {"cache_frozen_features": True}, "caching needs 1 or more trainable"),
+    ],
+)
+def test_invalid_options_are_rejected_by_name(kind, values, message):
+    with pytest.raises(OptionError, match=message):
+        from_dict(kind, values)
