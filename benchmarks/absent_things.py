@@ -1,0 +1,35 @@
+"""Two lists of things that everyday photographs rarely show, as queries without a right image."""
+
+FIRST = (
+    "violin", "accordion", "harp", "saxophone", "trombone", "microscope", "telescope",
+    "stethoscope", "syringe", "x-ray", "volcano", "glacier", "iceberg", "tornado", "lightning",
+    "octopus", "jellyfish", "seahorse", "lobster", "crab", "starfish", "shark", "whale",
+    "penguin", "walrus", "koala", "kangaroo", "rhinoceros", "hippopotamus", "crocodile",
+    "camel", "llama", "peacock", "ostrich", "flamingo", "owl", "eagle nest", "spider",
+    "scorpion", "snail", "butterfly", "ladybug", "bee hive", "sushi", "lasagna", "invoice",
+    "spreadsheet", "passport", "blueprint", "crossword", "bar chart", "map of europe",
+    "screenshot of source code", "circuit board", "microchip", "submarine", "spaceship",
+    "rocket launch", "space shuttle", "satellite", "oil rig", "wind turbine", "nuclear plant",
+    "steel factory", "fighter jet", "aircraft carrier", "pyramid", "castle", "lighthouse",
+    "igloo", "pagoda", "mosque", "roman ruins", "stained glass", "chandelier", "tombstone",
+    "coffin", "dentist", "surgeon", "operating room", "chemistry lab", "courtroom",
+    "prison cell", "barber shop", "blacksmith", "welding", "chess board", "dice", "roulette",
+    "sewing machine", "typewriter", "gramophone", "abacus", "hourglass", "compass", "dinosaur",
+    "dragon", "robot", "mermaid", "snow globe",
+)  # fmt: skip
+SECOND = (
+    "cello", "banjo", "flute", "bagpipes", "trumpet", "barometer", "test tube", "petri dish",
+    "ct scan", "geyser", "canyon", "aurora", "sandstorm", "eclipse", "coral reef", "squid", "eel",
+    "stingray", "clam", "oyster", "sea lion", "manatee", "otter", "beaver", "hedgehog",
+    "porcupine", "armadillo", "sloth", "gorilla", "orangutan", "chimpanzee", "panda", "leopard",
+    "hyena", "wolf", "fox", "moose", "reindeer", "bison", "toucan", "vulture", "hummingbird",
+    "cobra", "iguana", "chameleon", "dragonfly", "mosquito", "caterpillar", "ramen", "dumplings",
+    "paella", "receipt", "bank statement", "driving licence", "floor plan", "sudoku",
+    "pie chart", "terminal window", "motherboard", "transistor", "hovercraft", "ufo",
+    "hot air balloon", "moon surface", "planet saturn", "solar panels", "dam", "coal mine",
+    "assembly line", "missile", "battleship", "sphinx", "windmill", "monastery", "opera house",
+    "yurt", "obelisk", "synagogue", "aqueduct", "mosaic", "fountain pen", "mausoleum",
+    "optician", "ultrasound", "parliament", "handcuffs", "pottery wheel", "anvil",
+    "glass blowing", "backgammon", "domino tiles", "poker chips", "slot machine", "fax machine",
+    "phonograph", "sundial", "sextant", "fossil", "unicorn", "shipwreck",
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""Are `--and` and `--not` better than writing the same in one text?
+
+Thirty pairs of things per kind of query. Of the first ten hits those are right whose captions
+mention both things (and), or the first and not the second (not). "--and" and "--not" rank as the
+photo tool does.
+
+    python benchmarks/combined_queries.py photos --data path/to/datasets --split flickr8k:val
+"""
+
+import argparse
+
+import numpy as np
+import torch
+from splits import add_run
+
+from diverset.evaluation.calibrate import encode_images
+from diverset.evaluation.caption_words import words
+from diverset.evaluation.judged_queries import CaptionJudge
+from diverset.evaluation.open_run import open_run
+from diverset.evaluation.options import EvalOptions
+from diverset.photos.search.query import EXCLUDED, JOINT, Clause, CombinedScore, SearchQuery
+from diverset.recipe.datasets import read_split
+
+AND = (
+    ("dog", "snow"), ("dog", "ball"), ("dog", "water"), ("dog", "beach"), ("dog", "grass"),
+    ("child", "pool"), ("girl", "swing"), ("boy", "ball"), ("man", "bicycle"), ("man", "guitar"),
+    ("woman", "umbrella"), ("woman", "dress"), ("man", "hat"), ("skateboard", "stairs"),
+    ("snow", "mountain"), ("surfboard", "wave"), ("car", "street"), ("bus", "street"),
+    ("bench", "tree"), ("boat", "water"), ("horse", "fence"), ("cat", "bed"), ("cat", "laptop"),
+    ("pizza", "table"), ("cake", "candle"), ("bird", "tree"), ("train", "bridge"),
+    ("toilet", "sink"), ("phone", "woman"), ("kite", "beach"),
+)  # fmt: skip
+NOT = (
+    ("dog", "snow"), ("dog", "water"), ("dog", "grass"), ("dog", "ball"), ("child", "swing"),
+    ("child", "pool"), ("girl", "dress"), ("boy", "ball"), ("man", "bicycle"), ("woman", "child"),
+    ("beach", "dog"), ("beach", "surfboard"), ("snow", "ski"), ("snow", "dog"), ("street", "car"),
+    ("street", "bicycle"), ("mountain", "snow"), ("water", "boat"), ("grass", "dog"),
+    ("ball", "dog"), ("bench", "dog"), ("horse", "man"), ("cat", "bed"), ("pizza", "table"),
+    ("bus", "car"), ("train", "bridge"), ("bird", "water"), ("kitchen", "man"), ("cake", "candle"),
+    ("tennis", "woman"),
+)  # fmt: skip
+HITS, SAMPLE = 10, 1000
+MIN_IMAGES = 5  # that are right for a pair; other pairs are left out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add_run(parser)
+    args = parser.parse_args()
+    model, data = open_run(args.run)
+    dataset = read_split(EvalOptions(root=args.data).data_config(data), args.split)
+    images, judge = encode_images(model, dataset).numpy(), CaptionJudge(dataset)
+    alpha = model.config.similarity.alpha
+    sample = images[np.random.default_rng(args.seed).permutation(len(images))[:SAMPLE]]
+
+    def encode(text: str) -> np.ndarray:
+        with torch.no_grad():
+            return model.encode_texts([text])[0].float().numpy()
+
+    def right_of_ten(clauses: list[Clause], right: np.ndarray) -> float:
+        score = CombinedScore(clauses, sample, alpha)
+        cosines = np.einsum("qd,nsd->nqs", score.elements, images, optimize=True)
+        best = np.argsort(-score(cosines))[:HITS]
+        return HITS * float(right[best].mean())
+
+    def show(title: str, pairs: tuple[tuple[str, str], ...], excluding: bool) -> None:
+        rows: dict[str, list[float]] = {}
+        for first, second in pairs:
+            right = judge.images_with(words(first))
+            other = judge.images_with(words(second))
+            right = right & ~other if excluding else right & other
+            if right.sum() < MIN_IMAGES:
+                continue
+            one, two = (Clause(encode(text)) for text in (first, second))
+            if excluding:
+                combined = [one, Clause(two.elements, EXCLUDED)]
+                plain = {"first text": first, "in words": f"{first} without {second}"}
+            else:
+                joint = SearchQuery(first, required=[second]).joint_texts
+                combined = [one, two, *(Clause(encode(text), JOINT) for text in joint)]
+                plain = {
+                    "A and B": f"{first} and {second}",
+                    "A B": f"{first} {second}",
+                    "a A and a B": f"a {first} and a {second}",
+                }
+            for name, text in plain.items():
+                rows.setdefault(name, []).append(right_of_ten([Clause(encode(text))], right))
+            rows.setdefault(title, []).append(right_of_ten(combined, right))
+        count = len(rows[title])
+        print(
+            f"{count} pairs:", {name: round(float(np.mean(row)), 2) for name, row in rows.items()}
+        )
+
+    show("--and", AND, excluding=False)
+    show("--not", NOT, excluding=True)
+
+
+if __name__ == "__main__":
+    main()
