@@ -41,15 +41,23 @@ def test_each_photo_is_in_at_most_one_collage_of_a_round(photos, count):
 
 @pytest.mark.parametrize("count", [1, 2, 4, 9])
 def test_captions_describe_the_photos_in_turn_without_repetition(photos, count):
-    for collage in group_photos(photos, count, rounds=3):
+    for collage in group_photos(photos, count, rounds=3, captions=5):
         described = [int(photos.image_index[row]) for row in collage.captions]
         assert described == [collage.photos[turn % count] for turn in range(5)]
         assert len(set(collage.captions)) == 5
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 9])
+def test_without_a_limit_a_collage_has_all_captions_of_its_photos(photos, count):
+    for collage in group_photos(photos, count):
+        described = [int(photos.image_index[row]) for row in collage.captions]
+        assert sorted(described) == sorted(5 * collage.photos)
+        assert len(set(collage.captions)) == 5 * count
+
+
 def test_a_collage_with_few_captions_has_as_many_as_there_are(photos):
     one_each = CaptionDataset("few", ("a", "b"), ("a cat", "a dog"), np.array([0, 1]))
-    (collage,) = group_photos(one_each, 2, rounds=1)
+    (collage,) = group_photos(one_each, 2, captions=5)
     assert sorted(collage.captions) == [0, 1]
 
 

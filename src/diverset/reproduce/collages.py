@@ -1,9 +1,11 @@
 """Ambiguous images out of any caption dataset: collages whose captions describe one part each.
 
-A collage shows n photographs of one split. Its five captions are captions of these photographs in
-turn, so for n > 1 each of them describes a part of the image only. In the validation split every
-photograph is in one collage, so no caption fits a second one. In the training split the
-photographs are grouped n times, differently each time, so its size does not depend on n.
+A collage shows n photographs of one split. Its captions are captions of these photographs, so for
+n > 1 each of them describes a part of the image only. In the validation split every photograph is
+in one collage, so no caption fits a second one, and all captions are used: the number of text
+queries does not depend on n. In the training split the photographs are grouped n times, differently
+each time, and a collage has five captions, taken from its photographs in turn: neither the number
+of images nor that of captions depends on n.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +26,7 @@ from diverset.errors import DataError
 from diverset.runtime.files import write_durably
 from diverset.runtime.progress import TaskCallback
 
-CAPTIONS = 5
+TRAINING_CAPTIONS = 5  # per collage
 SIDE = 384  # pixels
 FILE, IMAGES, COMPLETE = "dataset_collages.json", "images", "images.complete"
 
@@ -37,9 +40,15 @@ class Collage:
 
 
 def group_photos(
-    dataset: CaptionDataset, count: int, rounds: int, seed: int = 0
+    dataset: CaptionDataset,
+    count: int,
+    rounds: int = 1,
+    captions: int | None = None,
+    seed: int = 0,
 ) -> Iterator[Collage]:
     """Collages of `count` photographs; each photograph is in one collage per round.
+
+    `captions` limits the captions of a collage; they describe its photographs in turn.
 
     Photographs that do not fill the last collage of a round are left out.
     """
@@ -53,21 +62,16 @@ def group_photos(
         order = random.permutation(len(dataset))
         for photos in order[: len(order) // count * count].reshape(-1, count):
             shuffled = [random.permutation(dataset.caption_indices(photo)) for photo in photos]
-            chosen = [
-                captions[turn]
-                for turn in range(CAPTIONS)
-                for captions in shuffled
-                if turn < len(captions)
-            ]
-            yield Collage(tuple(map(int, photos)), tuple(map(int, chosen[:CAPTIONS])))
+            in_turn = [row for turn in zip_longest(*shuffled) for row in turn if row is not None]
+            yield Collage(tuple(map(int, photos)), tuple(map(int, in_turn[:captions])))
 
 
 def write_captions(folder: Path, splits: dict[str, CaptionDataset], count: int) -> None:
     """Write the captions of all collages, in Karpathy's format, from which images are drawn."""
     entries = []
     for split, dataset in splits.items():
-        rounds = count if split == "train" else 1
-        for number, collage in enumerate(group_photos(dataset, count, rounds)):
+        rounds, captions = (count, TRAINING_CAPTIONS) if split == "train" else (1, None)
+        for number, collage in enumerate(group_photos(dataset, count, rounds, captions)):
             entries.append(
                 {
                     "filename": f"{split}-{number:06}.jpg",

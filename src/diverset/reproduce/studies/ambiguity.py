@@ -113,10 +113,10 @@ def write(experiment: Experiment, failed: Failed) -> Path:
         Page(
             "ambiguity",
             TITLE,
-            "Not in the paper. Each image is a collage of n photographs; each of its five captions "
-            "describes one of them. Each validation photograph is in one collage, so the "
-            "collection shrinks as n grows and RSUM compares within one n only. The bootstrap "
-            "compares K = 4 with K = 1 of the same seed.",
+            "Not in the paper. Each image is a collage of n photographs; each of its captions "
+            "describes one of them. Each validation photograph is in one collage, with all its "
+            "captions, so the number of images shrinks as n grows and RSUM compares within one n "
+            "only. The bootstrap compares K = 4 with K = 1 of the same seed.",
             tables=[
                 result_table(results, (RSUM, *VARIANCES)),
                 bootstrap_table(
