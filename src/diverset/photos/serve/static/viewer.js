@@ -15,6 +15,7 @@ let loadMore = () => {};
 let items = [];
 let index = 0;
 let selected = 0; // the element whose overlay stays, counted from 1; 0 for none
+let shownElement = 0; // the selected element, or the one that is hovered over
 
 export function view(newItems, item) {
   items = newItems;
@@ -98,20 +99,24 @@ function select(number) {
   showOverlay(viewed(), number);
 }
 
-// Names the elements whose overlay says nothing, because it covers the whole image.
-async function markWholeImage(id) {
+// Says when the overlay that is shown covers the whole image. It has a line of its own, so that the
+// buttons stay where they are under the mouse.
+async function explainOverlay(id, number) {
   const { whole_image = [] } = await elementAreas(id).catch(() => ({}));
-  if (viewed() !== id) return;
-  [...byId("elements").children].forEach((button, position) => {
-    if (whole_image[position] && !button.querySelector(".whole"))
-      button.append(create("small", "whole", " whole image"));
-  });
+  if (viewed() !== id || byId("overlay").hidden || shownElement !== number) return;
+  byId("coverage-note").textContent = whole_image[number - 1]
+    ? `Element ${number} covers the whole image.` : "";
 }
 
 async function showOverlay(id, number) {
   const image = byId("overlay");
+  if (shownElement !== number) byId("coverage-note").textContent = "";
+  shownElement = number;
   const url = number ? new URL(overlayUrl(id, number), location).href : "";
-  if (url && image.src === url && image.naturalWidth) { image.hidden = false; return; }
+  if (url && image.src === url && image.naturalWidth) {
+    image.hidden = false;
+    return explainOverlay(id, number);
+  }
   const loading = image.src === url && !image.complete; // by hovering, before the click
   if (!loading) image.hidden = true; // until it is loaded
   if (!url) return image.removeAttribute("src");
@@ -119,7 +124,7 @@ async function showOverlay(id, number) {
   await image.decode().catch(() => {});
   if (image.src !== url || !image.naturalWidth) return;
   image.hidden = false;
-  markWholeImage(id); // the maps of all elements are computed by now
+  explainOverlay(id, number); // the maps of all elements are computed by now
 }
 
 // Why the image cannot be shown: the file was deleted, or has changed.
