@@ -1,9 +1,19 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from diverset.reproduce.claims import DOES_NOT_HOLD, HOLDS, NOT_DECIDED, Claim, compare, decide
+from diverset.reproduce.claims import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    NOT_DECIDED,
+    Claim,
+    compare,
+    decide,
+    detectable,
+    seeds_needed,
+)
 from diverset.reproduce.results import Result, pooled_spread
 
 
@@ -43,6 +53,26 @@ def test_a_claim_on_several_variants_needs_all_pairs():
     assert decide(Claim("", ("a", "b"), ("c",)), measured).answer == HOLDS
     assert decide(Claim("", ("a",), ("b", "c")), measured).answer == NOT_DECIDED
     assert decide(Claim("", ("a",), ("c", "d")), measured).answer == DOES_NOT_HOLD
+
+
+def test_an_undecided_claim_says_how_many_seeds_would_decide_it():
+    numbers = decide(Claim("", ("a",), ("b",)), results(a=[10, 12], b=[9, 11])).numbers
+    assert numbers.endswith("(spread 2.00; 2 seeds show differences above 3.96, this one needs 32)")
+    decided = decide(Claim("", ("a",), ("b",)), results(a=[10, 12], b=[1, 3])).numbers
+    assert decided.endswith("(spread 2.00)")
+    equal = decide(Claim("", ("a",), ("b",)), results(a=[10, 12], b=[10, 12])).numbers
+    assert equal.endswith("2 seeds show differences above 3.96)")
+
+
+def test_the_number_of_seeds_has_the_promised_power():
+    """Simulated: a two-sided test at 5 % finds such a difference in four of five experiments."""
+    difference, deviation = 2.0, 2.5
+    seeds = seeds_needed(difference, math.sqrt(2) * deviation)
+    assert detectable(math.sqrt(2) * deviation, seeds) <= difference
+    rng = np.random.default_rng(0)
+    means = rng.normal(0, deviation, (2, 20_000, seeds)).mean(axis=2)
+    found = np.abs(means[0] - means[1] + difference) > 1.96 * deviation * math.sqrt(2 / seeds)
+    assert found.mean() == pytest.approx(0.8, abs=0.02)
 
 
 def test_variants_without_numbers_decide_nothing():

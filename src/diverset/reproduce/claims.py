@@ -1,7 +1,8 @@
 """Does a claim of the paper hold here? Decided from means and spreads alone.
 
 A claim says that some variants beat others in a metric. A difference counts only if it exceeds the
-spread over seeds; otherwise the claim is not decided.
+spread over seeds; otherwise the claim is not decided, and the verdict says which differences the
+seeds could have shown and how many seeds this one needs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from diverset.reproduce.results import Result, pooled_spread
 
 HOLDS, DOES_NOT_HOLD, NOT_DECIDED = "holds", "does not hold", "not decided"
 MAX_SHOWN = 3  # pairs in the text of a verdict
+DETECTABLE = 1.960 + 0.842
+"""Standard errors that a difference must measure to be seen: two-sided test at 5 %, power 80 %."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,38 @@ class Difference:
         spread = "one seed, no spread" if self.spread is None else f"spread {self.spread:.2f}"
         return (
             f"{self.better.name} {self.better.mean(self.metric):.2f} - {self.worse.name} "
-            f"{self.worse.mean(self.metric):.2f} = {self.value:+.2f} ({spread})"
+            f"{self.worse.mean(self.metric):.2f} = {self.value:+.2f} ({spread}{self._power()})"
         )
+
+    def _power(self) -> str:
+        """For a difference that is not decided: what its seeds can show, and what it needs."""
+        if self.answer != NOT_DECIDED or self.spread is None:
+            return ""
+        seeds = min(len(result.values[self.metric]) for result in (self.better, self.worse))
+        text = f"; {seeds} seeds show differences above {detectable(self.spread, seeds):.2f}"
+        if self.value:
+            text += f", this one needs {seeds_needed(self.value, self.spread):,}"
+        return text
+
+
+def detectable(spread: float, seeds: int) -> float:
+    """The smallest difference of two means that this number of seeds per variant shows.
+
+    `spread` is the standard deviation of the difference of two single runs.
+
+    >>> round(detectable(3.5, 3), 2)
+    5.66
+    """
+    return DETECTABLE * spread / math.sqrt(seeds)
+
+
+def seeds_needed(difference: float, spread: float) -> int:
+    """Seeds per variant that show a difference of this size.
+
+    >>> seeds_needed(0.9, 3.5), seeds_needed(5.7, 3.5)
+    (119, 3)
+    """
+    return max(2, math.ceil((DETECTABLE * spread / difference) ** 2))
 
 
 def decide(claim: Claim, results: Sequence[Result]) -> Verdict:
