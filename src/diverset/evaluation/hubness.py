@@ -4,7 +4,7 @@ The bias of an item is the mean of its k largest similarities to a bank of train
 subtracted, times a weight, from all scores of the item; images are corrected by caption queries and
 captions by image queries. The bank and the weight are fixed before any test query is seen, and
 every query is ranked independently, so nothing is learned from the test queries (the correction is
-not transductive). The paper does not do this: report the result beside the plain numbers.
+not transductive). The paper does not do this: report both results.
 """
 
 from __future__ import annotations

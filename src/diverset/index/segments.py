@@ -57,7 +57,7 @@ def write(folder: Path, codes: Codes, settings: IndexSettings, first: int, last:
     target, temporary = folder / name, folder / f"{name}.part"
     try:
         save_file(tensors, temporary, metadata=_properties(settings))
-        temporary.chmod(folder.stat().st_mode & 0o666)  # readable by whoever may read the folder
+        temporary.chmod(folder.stat().st_mode & 0o666)  # as readable as the folder
         replace_durably(temporary, target)
     except SafetensorError as error:  # for example a full disk
         raise OSError(None, str(error), str(target)) from error

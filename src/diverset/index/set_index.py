@@ -247,7 +247,7 @@ class SetIndex:
 
     @property
     def state(self) -> str:
-        """Changes with every write, and when the index is created anew."""
+        """Changes with every write, and when the index is created again."""
         with self._access():
             return f"{(self.folder / FILE).stat().st_ino}-{self._database.changes()}"
 

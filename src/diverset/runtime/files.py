@@ -106,7 +106,7 @@ def sync_folder(folder: Path) -> None:
 def delete_unused(file: Path) -> None:
     """Delete a file, unless it is in use on a system that does not delete open files.
 
-    Whoever sweeps the folder next tries again.
+    The next sweep of the folder tries again.
     """
     with suppress(PermissionError):
         file.unlink(missing_ok=True)

@@ -114,7 +114,7 @@ def onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) ->
 
 
 def onednn_linear_flops() -> dict[Any, Callable[..., int]]:
-    """The FLOPs of `onednn_linear` for torch's counter, which does not know it."""
+    """The FLOPs of `onednn_linear` for torch's counter, which has no entry for it."""
 
     def flops(inputs: Sequence[int], weight: Sequence[int], *_: Any, **__: Any) -> int:
         return 2 * math.prod(inputs) * weight[0]

@@ -54,7 +54,7 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file} is not named like a checkpoint: step-STEP-CHECKSUM.pt")
     if _checksum(data) != name[2]:
         older = [other for other in _list(file.parent) if other.name < file.name]
-        advice = f"delete it to resume from {older[-1].name}" if older else "start the run anew"
+        advice = f"delete it to resume from {older[-1].name}" if older else "start the run again"
         raise CheckpointError(f"{file} is damaged: its checksum does not match; {advice}")
     content: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     return content

@@ -141,7 +141,7 @@ function showEnd() {
   byId("limit").textContent = !limited ? "" : shown.query.groups
     ? `Groups are made of the best ${MAX_HITS} photos.`
     : `These are the best ${formatNumber(shown.hits.length)} photos. Narrow the search to see others.`;
-  observer?.unobserve(byId("end")); // observed anew, it reports whether it is still in view
+  observer?.unobserve(byId("end")); // observed again, it reports whether it is still in view
   observer?.observe(byId("end"));
 }
 
