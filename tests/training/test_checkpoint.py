@@ -18,7 +18,7 @@ def test_the_last_two_checkpoints_are_kept(tmp_path):
 def test_a_damaged_checkpoint_raises(tmp_path):
     file = save_checkpoint(tmp_path, 1, {"step": 1})
     file.write_bytes(b"")
-    with pytest.raises(CheckpointError, match="damaged.*start the run anew"):
+    with pytest.raises(CheckpointError, match="damaged.*start the run again"):
         latest_checkpoint(tmp_path)
 
 
