@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import NoReturn, cast
 
 import torch
@@ -25,6 +24,7 @@ from diverset.config import (
 )
 from diverset.errors import OptionError
 from diverset.model.frozen_backbones import FrozenBackbones
+from diverset.model.hub import local_folder
 from diverset.model.model import Model
 from diverset.runtime.weights import weight_hash
 
@@ -62,6 +62,9 @@ class DualEncoder(Model):
         device: torch.device | str = "cpu",
         crops: int = 1,
         prompts: Sequence[str] = (),
+        *,
+        allow_download: bool = False,
+        revision: str | None = None,
     ) -> DualEncoder:
         """Load a folder of the transformers library: weights, tokenizer and image processor.
 
@@ -70,8 +73,11 @@ class DualEncoder(Model):
             device: where to put it.
             crops: elements of an image's set: 1, 5 (whole image and 2 x 2 squares), 10 or 17.
             prompts: templates such as "a photo of {}", one per element of a text's set.
+            allow_download: as for `Model.from_pretrained`.
+            revision: as for `Model.from_pretrained`.
         """
-        model = cls(load_dual_encoder(Path(folder), crops, prompts))
+        path = local_folder(folder, allow_download, revision)
+        model = cls(load_dual_encoder(path, crops, prompts))
         return model.eval().to(device)
 
     def element_maps(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +23,7 @@ from diverset.model.build import backbone_parts, image_modules, pair_similarity,
 from diverset.model.encoder import Encoder, Inputs, evaluation_mode
 from diverset.model.expected_shapes import check_shapes
 from diverset.model.frozen_backbones import FrozenBackbones
+from diverset.model.hub import local_folder, push_folder
 from diverset.model.inputs import as_maps, as_padded, batches, is_image, to_batch, word_ids
 from diverset.model.pretrained import (
     SavedModel,
@@ -298,12 +301,51 @@ class Model(nn.Module):
         )
         write_folder(folder, saved, card)
 
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        card: str | None = None,
+        private: bool | None = None,
+        revision: str | None = None,
+        message: str = "Upload a diverset model",
+    ) -> str:
+        """Upload what `save_pretrained` writes to the Hugging Face hub (extra `hub`).
+
+        Args:
+            name: "owner/name"; created if it does not exist.
+            card: text of the model card; a short default otherwise.
+            private: whether a new repository is private; the owner's default if None.
+            revision: an existing branch; the main branch by default.
+            message: of the commit.
+
+        Returns:
+            The address of the commit.
+        """
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder, card)
+            return push_folder(Path(folder), name, private, revision, message)
+
     @classmethod
     def from_pretrained(
-        cls, folder: str | PathLike[str], device: torch.device | str = "cpu"
+        cls,
+        folder: str | PathLike[str],
+        device: torch.device | str = "cpu",
+        *,
+        allow_download: bool = False,
+        revision: str | None = None,
     ) -> Model:
         """Load what `save_pretrained` wrote, in evaluation mode; missing or unexpected weights
-        are an error."""
+        are an error.
+
+        Args:
+            folder: of the model, or its name on the Hugging Face hub, "owner/name".
+            device: where to put it.
+            allow_download: whether a model of the hub may be downloaded; otherwise it must be in
+                the hub's cache.
+            revision: a branch, tag or commit of a model of the hub.
+        """
+        folder = local_folder(folder, allow_download, revision)
         saved = read_folder(folder)
         check_shapes(saved.config, saved.vocabulary, saved.tensors, str(folder))
         model = cls(saved.config, saved.vocabulary, pretrained=False)
