@@ -17,7 +17,7 @@ def test_status_is_answered_while_searches_wait_and_too_many_are_told_to_come_ba
     async def run(address: str) -> list[int]:
         async with httpx.AsyncClient(base_url=address, timeout=60) as client:
             state = app.state.diverset
-            with state._model_lock:  # every search waits for it
+            with state._search_lock:  # every search waits for it
                 searches = [
                     asyncio.create_task(client.post("/search", json={"text": f"a dog {number}"}))
                     for number in range(60)

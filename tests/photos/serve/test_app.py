@@ -273,7 +273,7 @@ def test_a_changed_image_gets_a_new_etag(tmp_path):
         assert client.get("/items/image", params={"id": str(path), "side": 9}).status_code == 422
 
 
-def test_uploads_are_decoded_while_the_model_is_busy(library):
+def test_uploads_are_decoded_while_the_image_network_is_busy(library):
     state = create_app(library).state.diverset
     state.load()
     decoded = threading.Event()
@@ -284,7 +284,7 @@ def test_uploads_are_decoded_while_the_model_is_busy(library):
         decoded.set()
         return image
 
-    with pytest.MonkeyPatch.context() as patch, state._model_lock:
+    with pytest.MonkeyPatch.context() as patch, state._image_lock:
         patch.setattr(library.encoder, "open", open_and_notify)
         thread = threading.Thread(target=state.encode_upload, args=(png(),))
         thread.start()

@@ -82,7 +82,7 @@ def test_health_checks_do_not_wait_for_searches(library):
     app = create_app(library)
     with running_server(app) as address:
         state = app.state.diverset
-        with state._model_lock:  # every search waits for it, and there are more than threads
+        with state._search_lock:  # every search waits for it, and there are more than threads
             options = {"json": {"text": "a dog"}, "timeout": 60}
             searches = [
                 threading.Thread(target=httpx.post, args=(f"{address}/search",), kwargs=options)
@@ -105,7 +105,7 @@ def test_a_server_that_is_loading_or_has_a_damaged_index_responds_with_503(libra
     def damaged(*_):
         raise IndexFileError("the index is damaged; build it again")
 
-    monkeypatch.setattr(client.app.state.diverset.searcher, "search", damaged)
+    monkeypatch.setattr(client.app.state.diverset.searcher, "prepare", damaged)
     answer = client.post("/search", json={"text": "a dog"})
     assert answer.status_code == 503 and "damaged" in answer.json()["detail"]
 

@@ -21,6 +21,7 @@ class Copies:
 
     def __init__(self, groups: Iterable[Sequence[str]]) -> None:
         self._group = {path: group for group in groups for path in group}
+        self._repeated = sum(path != group[0] for path, group in self._group.items())
 
     def _first(self, path: str) -> str:
         """One path for all copies of a file."""
@@ -45,6 +46,9 @@ class Copies:
         self, index: SetIndex, filter: Filter | None = None, leave_out: str | None = None
     ) -> int:
         """Number of items of an index that pass a filter, each content counted once."""
+        if filter is None:
+            is_indexed = leave_out is not None and bool(index.get([leave_out]).ids)
+            return index.count() - self._repeated - is_indexed
         if not self._group and leave_out is None:
             return index.count(filter)
         contents = {self._first(id_) for id_ in index.ids(filter)}

@@ -13,7 +13,8 @@ from diverset.data.images import open_image
 from diverset.index.explain import explain
 from diverset.model.overlays import COLOURS, attended_area, overlay, visible_part
 from diverset.photos.element_numbers import element_number
-from diverset.photos.search.searcher import Elements, Searcher
+from diverset.photos.search.searcher import Searcher
+from diverset.photos.search.text_sets import Elements
 
 WHOLE_IMAGE = 2 / 3  # of the image, from which an element attends to all of it
 SIDE, FOOTER, GAP, FONT_SIZE = 280, 46, 8, 17

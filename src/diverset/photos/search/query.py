@@ -92,6 +92,12 @@ class SearchQuery:
         orders = (self.texts, self.texts[::-1])
         return tuple(dict.fromkeys(" ".join(texts) for texts in orders))
 
+    @property
+    def encoded_texts(self) -> tuple[str, ...]:
+        """All texts whose sets the search needs."""
+        joint = self.joint_texts if len(self.texts) > 1 else ()
+        return (*self.texts, *joint, *self.excluded)
+
 
 def check_k(k: int) -> None:
     """Raise unless this number of hits is valid."""
@@ -132,7 +138,7 @@ class Clause:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the ranking is that of the index's own search."""
+        """Whether this is smooth-Chamfer as in the paper, with equal weights."""
         return not self.coverage and self.element_weights is None
 
 
@@ -153,6 +159,11 @@ class CombinedScore:
         if sample is not None and len(sample):
             scores = self.per_clause(np.einsum("qd,nsd->nqs", self.elements, sample, optimize=True))
         self._mean, self._std = scores.mean(axis=1), scores.std(axis=1) + 1e-6
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the ranking is that of the index's own search."""
+        return len(self.clauses) == 1 and self.clauses[0].is_plain
 
     def per_clause(self, cosines: Cosines) -> Float[np.ndarray, "clauses items"]:
         """The score of every clause."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from jaxtyping import Float
 from diverset.errors import InputError, OptionError
 from diverset.evaluation.calibration import Calibration, Confidence, load_calibration
 from diverset.index.explain import contributions
-from diverset.index.filter_language import Filter, is_storable
+from diverset.index.filter_language import Filter
 from diverset.index.set_store import Hit, Metadata, Sets
 from diverset.model.spec import parse_spec
 from diverset.photos.element_numbers import check_element, element_number
@@ -37,13 +38,14 @@ from diverset.photos.search.query import (
 )
 from diverset.photos.search.rating import Rating, rate
 from diverset.photos.search.scoring import Cosines
+from diverset.photos.search.text_sets import Elements, TextSets
+from diverset.runtime.one_thread import one_thread
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
 RATED_HITS = 10  # hits that decide the confidence, whatever number is returned
 SAMPLE = 1000  # sets by which the scores of several clauses are standardised
 NOTHING_LIKE_THIS = "probably nothing like this here"
-CACHED_TEXTS = 1000  # sets of recent texts, a few KB each
-Elements = Float[np.ndarray, "slots dim"]  # the embedding set of one text or image
+ENCODED_ON_ONE_THREAD = 64  # texts; encoding more at once is worth several threads
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,25 @@ class SearchResult:
     total: int = 0
 
 
+@dataclass(frozen=True)
+class PreparedSearch:
+    """A query whose texts are encoded.
+
+    Attributes:
+        query: as given.
+        filter: of the query, parsed.
+        score: by which images are ranked.
+        hits: number of different images that are ranked.
+        first_count: number of hits among which these probably are.
+    """
+
+    query: SearchQuery
+    filter: Filter | None
+    score: CombinedScore
+    hits: int
+    first_count: int
+
+
 class Searcher:
     """Searches an opened library; the calibration is by default that of its model."""
 
@@ -110,7 +131,7 @@ class Searcher:
         self.calibration = calibration or load_calibration(
             parse_spec(info["model"]).name, info["fingerprint"]
         )
-        self.encode_text = lru_cache(CACHED_TEXTS)(self._encode_text)
+        self.encode_text = TextSets(self._encode_texts)
         counts = self.calibration.words if self.calibration else {}
         self._speller = Speller(counts, self._is_word)
         self._samples: dict[int, Sets] = {}
@@ -126,20 +147,35 @@ class Searcher:
             image: set of an image that the hits should resemble.
             element: compare only this element of the image, with the nearest of each hit.
         """
+        return self.complete(self.prepare(query, image, element))
+
+    def prepare(
+        self, query: SearchQuery, image: Elements | None = None, element: int | None = None
+    ) -> PreparedSearch:
+        """A query with everything that is needed to rank images; arguments as in `search`."""
         index = self.library.images
         filter = photo_filter(query.filter, index) if query.filter is not None else None
         clauses = self._clauses(query, image, element)
         score = CombinedScore(clauses, self._sample() if len(clauses) > 1 else None, self.alpha)
-        end = query.offset + query.k
-        hits = self._folded_hits(score, max(end, RATED_HITS), filter, query.leave_out)
+        left_out = 0 if query.leave_out is None else 1 + len(self.copies().others(query.leave_out))
+        hits = max(query.offset + query.k, RATED_HITS)
+        return PreparedSearch(query, filter, score, hits, hits + left_out)
+
+    def complete(
+        self, prepared: PreparedSearch, first_hits: Sequence[Hit] | None = None
+    ) -> SearchResult:
+        """The result of a search; `first_hits` are its `first_count` best hits, if known."""
+        query, score = prepared.query, prepared.score
+        hits = self._folded_hits(prepared, first_hits)
         copies = self.copies()
-        total = copies.count(index, filter, query.leave_out)
+        total = copies.count(self.library.images, prepared.filter, query.leave_out)
         rating = None
         if self.calibration and query.texts and hits:
             rating = rate(self.calibration, query, score, _cosines(hits), max(total, len(hits)))
+        shown = slice(query.offset, query.offset + query.k)
         matches = [
             replace(match, copies=copies.others(match.id))
-            for match in self._matches(hits, score.contributions, rating)[query.offset : end]
+            for match in self._matches(hits, score.contributions, rating)[shown]
         ]
         if query.min_probability is not None:
             matches = self._probable(matches, query.min_probability)
@@ -188,14 +224,12 @@ class Searcher:
         elements = [sets[match.id][match.element] for match in present]
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 
-    def _encode_text(self, text: str) -> Elements:
-        """The set of a text."""
-        if not text.strip():
-            raise InputError("the text to search for is empty; give a text or an image")
-        if not is_storable(text):
-            raise InputError(f"the text {text!r} is not UTF-8; check the terminal's encoding")
-        elements: Elements = self.library.model.encode_texts([text])[0].float().cpu().numpy()
-        return elements
+    def _encode_texts(self, texts: Sequence[str]) -> Sets:
+        """The sets of texts."""
+        few = len(texts) <= ENCODED_ON_ONE_THREAD
+        with one_thread() if few else nullcontext():
+            sets: Sets = self.library.model.encode_texts(texts).float().cpu().numpy()
+        return sets
 
     def encode_image(self, path: str | Path, data: bytes | None = None) -> Elements:
         """The set of an image: the stored one if the file is indexed, else encoded now."""
@@ -242,24 +276,22 @@ class Searcher:
             self._copies = {state: Copies(self.library.catalog.identical_files())}
         return self._copies[state]
 
-    def _folded_hits(
-        self, score: CombinedScore, k: int, filter: Filter | None, leave_out: str | None
-    ) -> list[Hit]:
-        """The best k hits of different content."""
-        copies = self.copies()
-        count = k if leave_out is None else k + 1 + len(copies.others(leave_out))
+    def _folded_hits(self, prepared: PreparedSearch, first_hits: Sequence[Hit] | None) -> list[Hit]:
+        """The best hits of different content."""
+        copies, count, hits = self.copies(), prepared.first_count, first_hits
         while True:
-            hits = self._hits(score, count, filter)
-            folded = copies.fold(hits, leave_out)
-            if len(folded) >= k or len(hits) < count:
-                return folded[:k]
-            count *= 2  # many of them are copies
+            if hits is None:
+                hits = self._hits(prepared.score, count, prepared.filter)
+            folded = copies.fold(hits, prepared.query.leave_out)
+            if len(folded) >= prepared.hits or len(hits) < count:
+                return folded[: prepared.hits]
+            count, hits = 2 * count, None  # many of them are copies
 
     def _hits(self, score: CombinedScore, k: int, filter: Filter | None) -> list[Hit]:
         index, first = self.library.images, score.clauses[0]
         if len(score.clauses) > 1:
             return index.search_by(score.elements, score, k, filter)
-        if first.is_plain:
+        if score.is_plain:
             return index.search(first.elements[None], k, filter)[0]
         return index.search_by(first.elements, partial(first.score, alpha=self.alpha), k, filter)
 

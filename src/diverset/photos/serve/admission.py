@@ -1,8 +1,9 @@
 """Which requests compute at a time.
 
-Searches wait for one model, each in a thread. Without a bound they would take all threads, and
-/status would wait behind them; without a bound on those that wait, everybody would wait for longer
-than anybody wants to. Requests beyond it are told to come back.
+Without a bound on searches they would take all memory, and without a bound on those that wait,
+everybody would wait for longer than anybody wants to. Requests beyond it are told to come back.
+Details of images wait for the index or the network in a thread each: there are fewer of them than
+threads, so that /status and thumbnails never wait for one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from diverset.photos.serve.error_responses import busy_response
 from diverset.photos.serve.limits import Limits
 
 log = logging.getLogger("diverset.photos.serve")
-SEARCHES = ("/search", "/similar", "/explain", "/items/overlay", "/items/elements")
+SEARCHES = ("/search", "/similar")
+DETAILS = ("/explain", "/items/info", "/items/overlay", "/items/elements")
 IMAGES = ("/items/image", "/items/original")
 
 
@@ -25,8 +27,13 @@ class Admission:
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:
         self.app, self.limits = app, limits
-        searches, images = _Turns(limits.searches), _Turns(limits.images)
-        self.turns = {path: searches for path in SEARCHES} | {path: images for path in IMAGES}
+        groups = {SEARCHES: limits.searches, DETAILS: limits.details, IMAGES: limits.images}
+        self.turns = {
+            path: turns
+            for paths, count in groups.items()
+            for turns in [_Turns(count)]
+            for path in paths
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         turns = self.turns.get(scope["path"]) if scope["type"] == "http" else None

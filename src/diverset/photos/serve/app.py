@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, File, Query
+from fastapi import APIRouter, Depends, FastAPI, File, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -20,9 +23,11 @@ from diverset.photos.element_numbers import element_index, element_number
 from diverset.photos.library.library import Library
 from diverset.photos.search.explanation import explain_match
 from diverset.photos.search.query import SearchQuery
-from diverset.photos.search.searcher import Elements
+from diverset.photos.search.search_together import Search
+from diverset.photos.search.text_sets import Elements
 from diverset.photos.serve.admission import Admission
 from diverset.photos.serve.body import BodyReader
+from diverset.photos.serve.disconnects import CLIENT_GONE, unless_disconnected
 from diverset.photos.serve.error_responses import add_error_handlers, reject_query
 from diverset.photos.serve.guard import Guard
 from diverset.photos.serve.item_routes import add_items
@@ -124,30 +129,36 @@ def _add_monitoring(app: FastAPI, state: ServerState) -> None:
 
 
 def _add_search(app: APIRouter, state: ServerState, limits: Limits) -> None:
-    @app.post("/search", dependencies=[Depends(reject_query)])
-    def search(request: SearchRequest) -> SearchResponse:
+    @app.post("/search", dependencies=[Depends(reject_query)], response_model=SearchResponse)
+    async def search(http: Request, request: SearchRequest) -> Response:
         """Images for a text, alone or beside an indexed image."""
-        image = state.elements(request.image_id) if request.image_id else None
-        return _search(state, request, image, leave_out=request.image_id)
+        id_ = request.image_id
+        image = partial(state.elements, id_) if id_ else None
+        return await _search(http, state, request, image, leave_out=id_)
 
-    @app.get("/search")
-    def search_by_address(request: Annotated[SearchRequest, Query()]) -> SearchResponse:
+    @app.get("/search", response_model=SearchResponse)
+    async def search_by_address(
+        http: Request, request: Annotated[SearchRequest, Query()]
+    ) -> Response:
         """The same as `POST /search`, with its fields in the address."""
-        return search(request)
+        return await search(http, request)
 
-    @app.get("/similar")
-    def similar(request: Annotated[SimilarRequest, Query()]) -> SearchResponse:
+    @app.get("/similar", response_model=SearchResponse)
+    async def similar(http: Request, request: Annotated[SimilarRequest, Query()]) -> Response:
         """Images similar to an indexed image, or to one of its elements."""
-        image = state.elements(request.id)
+        image = partial(state.elements, request.id)
         element = None if request.element is None else element_index(request.element)
-        return _search(state, request, image, element, request.id)
+        return await _search(http, state, request, image, element, request.id)
 
-    @app.post("/similar", dependencies=[Depends(reject_query)])
-    def similar_to_upload(request: Annotated[UploadRequest, File()]) -> SearchResponse:
+    @app.post("/similar", dependencies=[Depends(reject_query)], response_model=SearchResponse)
+    async def similar_to_upload(
+        http: Request, request: Annotated[UploadRequest, File()]
+    ) -> Response:
         """Images similar to an upload, which is not stored, alone or beside a text."""
-        data = request.image.file.read(limits.bytes + 1)
-        check_upload(data, limits)
-        return _search(state, request, state.encode_upload(data))
+        data = await request.image.read(limits.bytes + 1)
+        await run_in_threadpool(check_upload, data, limits)
+        image = await run_in_threadpool(state.encode_upload, data)
+        return await _search(http, state, request, image)
 
     @app.get("/explain")
     def explain(request: Annotated[ExplainRequest, Query()]) -> ExplainResponse:
@@ -162,25 +173,32 @@ def _add_search(app: APIRouter, state: ServerState, limits: Limits) -> None:
         return ExplainResponse(score=match.score, elements=elements)
 
 
-def _search(
+async def _search(
+    http: Request,
     state: ServerState,
     request: FilterParams,
-    image: Elements | None,
+    image: Elements | Callable[[], Elements] | None,
     element: int | None = None,
     leave_out: str | None = None,
-) -> SearchResponse:
+) -> Response:
     if request.filter:
         parse(request.filter, MAX_CONDITIONS)
     fields = request.model_dump(include=QUERY_FIELDS)
     query = SearchQuery(filter=request.filter or None, leave_out=leave_out, **fields)
     started = time.perf_counter()
-    result = state.search(query, image, element)
+    result = await unless_disconnected(http, state.batches.search(Search(query, image, element)))
+    if result is None:
+        return Response(status_code=CLIENT_GONE)
     matches = result.matches
-    groups = state.searcher.groups(matches) if request.groups else [matches]
-    return SearchResponse(
+    groups = [matches]
+    if request.groups:  # not by a thread of those that answer other requests
+        groups = await asyncio.to_thread(state.searcher.groups, matches)
+    response = SearchResponse(
         confidence=result.confidence,
         note=result.note,
         milliseconds=round(1000 * (time.perf_counter() - started), 1),
         total=result.total,
         groups=[[HitResponse(**match.as_json()) for match in group] for group in groups if group],
     )
+    # As bytes: FastAPI would check the response a second time.
+    return Response(response.model_dump_json(), media_type="application/json")

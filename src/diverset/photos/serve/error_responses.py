@@ -53,7 +53,7 @@ def busy_response() -> JSONResponse:
     return error_response(503, "the server is busy; try again", {"Retry-After": "2"})
 
 
-def reject_query(request: Request) -> None:
+async def reject_query(request: Request) -> None:
     """A dependency of routes without parameters in the address: raise if there are any."""
     if request.query_params:
         raise RequestValidationError(

@@ -15,7 +15,8 @@ class Limits:
         bytes: of an upload.
         pixels: of an uploaded image.
         uploads: received at the same time.
-        searches: computed at the same time; they wait for one model, so more gain nothing.
+        searches: computed together, or next while others are answered.
+        details: explanations, overlays and metadata of images computed at the same time.
         images: files read and thumbnails made at the same time.
         waiting: requests that wait for each of these; further ones are answered with 503.
         connections: open at the same time.
@@ -30,7 +31,8 @@ class Limits:
     bytes: int = 20 * 2**20
     pixels: int = 50_000_000
     uploads: int = 8
-    searches: int = 16
+    searches: int = 64
+    details: int = 8
     images: int = 8
     waiting: int = 500
     connections: int = 1000

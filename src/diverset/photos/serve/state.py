@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 import os
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 from cachetools import LRUCache, cachedmethod
@@ -15,7 +17,7 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
-from diverset.errors import NotFoundError, RebuiltError
+from diverset.errors import DiversetError, NotFoundError, RebuiltError
 from diverset.index.set_store import Records
 from diverset.model.overlays import COLOURS, scale_to_side, transparent_overlay
 from diverset.photos.element_numbers import check_element
@@ -23,10 +25,13 @@ from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord
 from diverset.photos.library.library import Library
 from diverset.photos.library.reading import read_indexed
 from diverset.photos.library.walking import is_below
-from diverset.photos.search.query import SearchQuery
-from diverset.photos.search.searcher import Elements, Searcher, SearchResult
+from diverset.photos.search.search_together import Search, search_together
+from diverset.photos.search.searcher import Searcher, SearchResult
+from diverset.photos.search.text_sets import Elements
 from diverset.photos.search.thumbnails import thumbnail
+from diverset.photos.serve.micro_batches import MicroBatches
 from diverset.photos.serve.schemas import IndexingStatus, ItemInfo, LibraryStatus
+from diverset.runtime.one_thread import one_thread
 
 CACHE_BYTES = 64 * 2**20  # of thumbnails and overlays, about 10 KB each
 CACHED_MAPS = 256  # images whose maps of elements are kept, a few KB each
@@ -45,7 +50,10 @@ class ServerState:
         self.ready = threading.Event()
         self.outdated = False
         self._checked = time.monotonic()
-        self._model_lock = threading.Lock()  # networks use all cores, so they run one at a time
+        # The image network uses all cores, so it runs once at a time; searches do not wait for it.
+        self._image_lock = threading.Lock()
+        self._search_lock = threading.Lock()
+        self.batches = MicroBatches(self._search_together)
         self.registry = CollectorRegistry()
         images = Gauge("diverset_images", "Indexed images", registry=self.registry)
         images.set_function(lambda: float(library.catalog.count(INDEXED)))
@@ -56,7 +64,7 @@ class ServerState:
 
     def load(self) -> None:
         """Load the model and read the index once, so that the first request is not slow."""
-        with self._model_lock:
+        with self._search_lock, self._image_lock:
             self.searcher.encode_text("ready")
             encoder = self.library.encoder
             encoder.encode([encoder.preprocess.pixels(Image.new("RGB", (64, 64)))])
@@ -64,12 +72,12 @@ class ServerState:
             self.library.images.search(self.library.images.sample(1), k=1)
         self.ready.set()
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Raise if the library was rebuilt or removed; checks once per second."""
         if not self.outdated and time.monotonic() - self._checked > CHECK_INTERVAL:
             self._checked = time.monotonic()
             try:
-                self.library.check_current()
+                await asyncio.to_thread(self.library.check_current)
             except RebuiltError:
                 self.outdated = True
         if self.outdated:
@@ -127,14 +135,14 @@ class ServerState:
             metadata=dict(stored.metadata[0]),
         )
 
-    def search(
-        self, query: SearchQuery, image: Elements | None, element: int | None
-    ) -> SearchResult:
-        with self._model_lock:
-            return self.searcher.search(query, image, element)
+    def _search_together(
+        self, searches: Sequence[Search]
+    ) -> Sequence[SearchResult | DiversetError]:
+        with self._search_lock, one_thread():  # other requests use the other cores
+            return search_together(self.searcher, searches)
 
     def encode_text(self, text: str) -> Elements:
-        with self._model_lock:
+        with nullcontext() if self.ready.is_set() else self._search_lock:
             return self.searcher.encode_text(text)
 
     def list_ids(self, offset: int, limit: int) -> list[str]:
@@ -146,14 +154,14 @@ class ServerState:
         image = self._open("the upload", data)
         encoder = self.library.encoder
         pixels = encoder.preprocess.pixels(image)
-        with self._model_lock:
+        with self._image_lock:
             elements: Elements = encoder.encode([pixels])[0]
         return elements
 
     def _open(self, path: str, data: bytes) -> Image.Image:
-        """Decoded outside the model's lock, so that nobody waits for a large image."""
+        """Decoded outside the network's lock, so that nobody waits for a large image."""
         # Before the model is loaded, two requests must not load it at once.
-        with nullcontext() if self.ready.is_set() else self._model_lock:
+        with nullcontext() if self.ready.is_set() else self._image_lock:
             encoder = self.library.encoder
         with self._decoders:
             return encoder.open(path, data)
@@ -176,7 +184,7 @@ class ServerState:
     def element_maps(self, file: FileRecord) -> Float[Tensor, "slots rows columns"]:
         """The part of an image that each element represents."""
         image = self._open(file.path, read_indexed(file))
-        with self._model_lock:
+        with self._image_lock:
             return self.library.encoder.element_maps(image)
 
     @cachedmethod(
