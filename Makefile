@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint types check package clean
+.PHONY: demo test lint types check docs package clean
 
 demo: $(READY)  ## train, compare and search on generated images
 	$(BIN)/diverset demo
@@ -21,6 +21,9 @@ types: $(READY)
 	$(BIN)/mypy
 
 check: test lint types  ## what CI runs
+
+docs: $(READY)  ## the documentation site in site/, without a network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 package: $(READY)  ## wheel and sdist in dist/, checked in an empty environment
 	$(BIN)/python scripts/check_release.py

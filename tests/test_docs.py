@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs" / "adr").glob("*.md")),
-    *sorted((ROOT / "docs" / "results").glob("*/*.md")),
+    ROOT / "SECURITY.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "src" / "diverset" / "weights" / "photos" / "README.md",
 ]
 

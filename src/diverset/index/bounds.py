@@ -1,8 +1,8 @@
 """Upper bounds of smooth-Chamfer for blocks of items, from their quantized codes.
 
 `mean_bounds` and `element_bounds` fill `out` with numbers that no exact score exceeds (proof in
-docs/index.md): the first reads one vector per item, the second all K. `estimates` scores selected
-items and says how far the exact scores can be from the estimates.
+docs/exact-search.md): the first reads one vector per item, the second all K. `estimates` scores
+selected items and says how far the exact scores can be from the estimates.
 """
 
 from __future__ import annotations

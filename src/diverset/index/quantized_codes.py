@@ -4,7 +4,8 @@ An item is quantized twice: its mean m' = mean_scale * means, for the first pass
 its elements x'_j = scale * elements, for the second. Two numbers make upper bounds of scores:
 
     error    max_j |x_j - x'_j|
-    spread   how far smooth-Chamfer can lie above the one with every x_j at m' (docs/index.md):
+    spread   how far smooth-Chamfer can lie above the one with every x_j at m', see
+             docs/exact-search.md:
              ((1/alpha) log sum_j exp(alpha rho_j) + mean_j rho_j) / 2,  rho_j = |x_j - m'|
 
 A query is quantized with one scale for all its elements.
@@ -102,7 +103,7 @@ def max_code_norm(dim: int) -> float:
 
 
 def rounding_margin(dim: int, alpha: float) -> float:
-    """More than float32 arithmetic can lose in any score or bound (docs/index.md)."""
+    """More than float32 arithmetic can lose in any score or bound (docs/exact-search.md)."""
     return (dim + 64 + 64 / alpha) * 2.0**-22
 
 

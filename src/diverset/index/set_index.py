@@ -151,7 +151,8 @@ class SetIndex:
         Args:
             query: elements of unit length, of one or several sets.
             score: from cosines to scores, larger is better.
-            k, filter: as in `search`.
+            k: as in `search`.
+            filter: as in `search`.
         """
         query, k = check_queries(self.settings, np.asarray(query)[None])[0], check_count("k", k)
 
