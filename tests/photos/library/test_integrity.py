@@ -1,4 +1,4 @@
-"""Losing or damaging any file of a library is noticed by every verb and mended by `index`."""
+"""Losing or damaging any file of a library is noticed by every verb and repaired by `index`."""
 
 import os
 import sqlite3
@@ -176,7 +176,7 @@ def test_sets_without_a_record_are_named_and_removed(folder):
         library.images.add(["/nowhere/orphan.png"], sets, [{}])
     assert "'/nowhere/orphan.png' have a set but are not in the catalog" in find_problems(folder)[0]
     with Library.open_or_create(folder) as library:
-        assert index_folders(library).mended == ["1 sets without a record removed"]
+        assert index_folders(library).repaired == ["1 sets without a record removed"]
     assert find_problems(folder) == []
 
 

@@ -151,7 +151,7 @@ def _export_onnx(args: argparse.Namespace) -> int:
 
 
 def _print_result(result: IndexingResult) -> None:
-    for action in result.mended:
+    for action in result.repaired:
         print(f"repaired: {action}", file=sys.stderr)
     print(result)
     if result.ignored:

@@ -20,7 +20,7 @@ from diverset.errors import DataError
 from diverset.index.filter_language import is_storable
 from diverset.photos.library.catalog import PENDING, FileRecord
 from diverset.photos.library.library import Library
-from diverset.photos.library.mending import mend
+from diverset.photos.library.quick_repair import quick_repair
 from diverset.photos.library.result import IndexingResult
 from diverset.photos.library.walking import ImageFile, Walk, is_below
 from diverset.runtime.progress import Progress
@@ -47,7 +47,7 @@ def index_folders(
     roots = [_check_folder(Path(os.path.abspath(Path(folder).expanduser()))) for folder in folders]
     for root in roots:
         library.catalog.add_root(root)
-    started, result = time.monotonic(), IndexingResult(mended=mend(library))
+    started, result = time.monotonic(), IndexingResult(repaired=quick_repair(library))
     walk = Walk(roots or library.catalog.roots, avoid=[library.folder])
     on_disk = list(walk)
     files = [file for file in on_disk if is_storable(file.path)]

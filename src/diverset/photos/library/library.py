@@ -53,7 +53,7 @@ class Library:
         """Open an existing library; default: the user's own."""
         path = Path(folder).expanduser() if folder else default_folder()
         option = f" --library {folder}" if folder else ""
-        if not (path / FILE).exists() and index_folders_in(path):
+        if not (path / FILE).exists() and stored_indexes(path):
             raise DamagedError(
                 f"{path / FILE}, with the list of indexed folders, is missing; index them again "
                 f"with diverset index FOLDER{option}, or restore a snapshot"
@@ -116,7 +116,7 @@ class Library:
         Call it with the lock held.
         """
         current = {self.index_folder(name) for name in INDEXES}
-        for folder in index_folders_in(self.folder):
+        for folder in stored_indexes(self.folder):
             if folder not in current:  # in use on a system that keeps open files: the next time
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -274,8 +274,8 @@ class Library:
         return sum(table.items for table in self.catalog.tables().values())
 
 
-def index_folders_in(folder: Path) -> list[Path]:
-    """Folders of indexes in the folder of a library, of any build."""
+def stored_indexes(folder: Path) -> list[Path]:
+    """The folders of all indexes in a library, of any build."""
     return sorted(path for name in INDEXES for path in folder.glob(f"{name}-*") if path.is_dir())
 
 

@@ -13,7 +13,7 @@ MAX_KINDS = 8  # of ignored files that are listed
 class IndexingResult:
     """What a run did.
 
-    `skipped` maps paths to reasons, `ignored` counts other files by kind, `mended` says what was
+    `skipped` maps paths to reasons, `ignored` counts other files by kind, `repaired` says what was
     repaired first.
     """
 
@@ -24,7 +24,7 @@ class IndexingResult:
     removed: int = 0
     skipped: dict[str, str] = field(default_factory=dict)
     ignored: Counter[str] = field(default_factory=Counter)
-    mended: list[str] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     def __str__(self) -> str:

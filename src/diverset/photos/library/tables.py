@@ -9,7 +9,7 @@ from diverset.data.table import MissingColumnError, read_rows
 from diverset.errors import DataError, OptionError
 from diverset.photos.library.catalog import TextTable
 from diverset.photos.library.library import Library
-from diverset.photos.library.mending import mend
+from diverset.photos.library.quick_repair import quick_repair
 from diverset.photos.library.text_ids import text_id
 from diverset.runtime.progress import Progress
 
@@ -35,7 +35,7 @@ def index_table(
             f"there is no table {file}; check the path. Its indexed texts stay in the library; to "
             f"remove them: diverset index --forget {file}"
         )
-    mend(library)
+    quick_repair(library)
     stat, catalog = path.stat(), library.catalog
     known = catalog.tables().get(str(path), TextTable(str(path), 0, 0, 0))
     column = column or known.column

@@ -9,8 +9,8 @@ from pathlib import Path
 from diverset.errors import IndexFileError, a_few
 from diverset.index.schema import FILE as ITEMS_FILE
 from diverset.photos.library.catalog import INDEXED
-from diverset.photos.library.library import INDEXES, Library, index_folders_in, open_catalog
-from diverset.photos.library.mending import differences, mend, reconcile, repair_index
+from diverset.photos.library.library import INDEXES, Library, open_catalog, stored_indexes
+from diverset.photos.library.quick_repair import differences, quick_repair, reconcile, repair_index
 
 
 def find_problems(folder: Path) -> list[str]:
@@ -29,7 +29,7 @@ def find_problems(folder: Path) -> list[str]:
                 found = [f"{index.name}: {problem}" for problem in verify_folder(index)]
                 problems += found or _disagreements(library, name)
         current = {library.index_folder(name) for name in INDEXES}
-        left_over = [path.name for path in index_folders_in(folder) if path not in current]
+        left_over = [path.name for path in stored_indexes(folder) if path not in current]
         problems += [f"{name} belongs to no catalog; --repair deletes it" for name in left_over]
     return problems
 
@@ -64,7 +64,7 @@ def repair_library(folder: Path) -> list[str]:
         if "fingerprint" not in catalog.info:  # another model than before would be a surprise
             return ["the record of the model is lost; index again with the same --model"]
     with Library.open_or_create(folder) as library, library.indexing_lock():
-        actions = mend(library)
+        actions = quick_repair(library)
         for name in INDEXES:
             index = library.index_folder(name)
             if index.exists() and verify_folder(index):

@@ -37,7 +37,7 @@ def watch(
             with library.indexing_lock():
                 result = index_folders(library, folders)
             newly_skipped = result.skipped.keys() - skipped.keys()
-            for action in result.mended:
+            for action in result.repaired:
                 report(f"repaired: {action}")
             if result.encoded or result.reused or result.removed or newly_skipped:
                 report(str(result))

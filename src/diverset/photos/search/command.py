@@ -22,15 +22,15 @@ EMPTY = "the library has no photos; add some with: diverset index FOLDER"
 def search(args: argparse.Namespace) -> int:
     """Find photos; exit code 1 if there is no hit at all."""
     query = SearchQuery(
-        " ".join(args.text),
-        args.required,
-        args.excluded,
-        args.filter or None,
-        args.n,
-        args.coverage,
-        args.weights,
-        args.balance,
-        args.min_probability,
+        text=" ".join(args.text),
+        required=args.required,
+        excluded=args.excluded,
+        filter=args.filter or None,
+        k=args.n,
+        coverage=args.coverage,
+        weights=args.weights,
+        balance=args.balance,
+        min_probability=args.min_probability,
         leave_out=os.path.abspath(args.image) if args.image else None,
     )
     with Library.open(args.library) as library:

@@ -112,8 +112,8 @@ class Clause:
     Attributes:
         elements: the set.
         role: `IMAGE`; `TEXT` for the main and each required text; `JOINT` for all of them as one
-            text, in one order; `EXCLUDED`; or `PLAIN` for a text that does not rank but is rated,
-            because its ranking by coverage or weights has no probabilities.
+            text, in one order; `EXCLUDED`; or `PLAIN` for a text that does not rank: its
+            similarity is calibrated, because scores by coverage or weights are not.
         coverage: score by the least-matched element instead of smooth-Chamfer.
         element_weights: of smooth-Chamfer; equal by default.
         weight: of the image, or of all texts.

@@ -25,6 +25,7 @@ from diverset.photos.search.copies import Copies
 from diverset.photos.search.filtering import photo_filter
 from diverset.photos.search.groups import group
 from diverset.photos.search.hints import Speller, exclusion_hint
+from diverset.photos.search.probabilities import HitProbabilities, hit_probabilities
 from diverset.photos.search.query import (
     EXCLUDED,
     IMAGE,
@@ -36,13 +37,12 @@ from diverset.photos.search.query import (
     SearchQuery,
     check_k,
 )
-from diverset.photos.search.rating import Rating, rate
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
 from diverset.runtime.one_thread import one_thread
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
-RATED_HITS = 10  # hits that decide the confidence, whatever number is returned
+CONFIDENCE_HITS = 10  # best hits that decide the confidence, however many are returned
 SAMPLE = 1000  # sets by which the scores of several clauses are standardised
 NOTHING_LIKE_THIS = "probably nothing like this here"
 ENCODED_ON_ONE_THREAD = 64  # texts; encoding more at once is worth several threads
@@ -158,7 +158,7 @@ class Searcher:
         clauses = self._clauses(query, image, element)
         score = CombinedScore(clauses, self._sample() if len(clauses) > 1 else None, self.alpha)
         left_out = 0 if query.leave_out is None else 1 + len(self.copies().others(query.leave_out))
-        hits = max(query.offset + query.k, RATED_HITS)
+        hits = max(query.offset + query.k, CONFIDENCE_HITS)
         return PreparedSearch(query, filter, score, hits, hits + left_out)
 
     def complete(
@@ -169,17 +169,19 @@ class Searcher:
         hits = self._folded_hits(prepared, first_hits)
         copies = self.copies()
         total = copies.count(self.library.images, prepared.filter, query.leave_out)
-        rating = None
+        probabilities = None
         if self.calibration and query.texts and hits:
-            rating = rate(self.calibration, query, score, _cosines(hits), max(total, len(hits)))
+            probabilities = hit_probabilities(
+                self.calibration, query, score, _cosines(hits), max(total, len(hits))
+            )
         shown = slice(query.offset, query.offset + query.k)
         matches = [
             replace(match, copies=copies.others(match.id))
-            for match in self._matches(hits, score.contributions, rating)[shown]
+            for match in self._matches(hits, score.contributions, probabilities)[shown]
         ]
         if query.min_probability is not None:
             matches = self._probable(matches, query.min_probability)
-        confidence = rating.confidence if rating else None
+        confidence = probabilities.confidence if probabilities else None
         return SearchResult(matches, confidence, self._note(query, confidence), total)
 
     def _note(self, query: SearchQuery, confidence: Confidence | None) -> str | None:
@@ -306,13 +308,13 @@ class Searcher:
         self,
         hits: Sequence[Hit],
         explain: Callable[[Cosines], Cosines],
-        rating: Rating | None = None,
+        probabilities: HitProbabilities | None = None,
     ) -> list[Match]:
         """Hits with the contributions of their elements to the score that ranked them."""
         if not hits:
             return []
         shares = explain(_cosines(hits))
-        values = [None] * len(hits) if rating is None else rating.probabilities.tolist()
+        values = [None] * len(hits) if probabilities is None else probabilities.values.tolist()
         return [
             Match(hit.id, hit.score, probability, hit.metadata, share, int(element))
             for hit, probability, share, element in zip(

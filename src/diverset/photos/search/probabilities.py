@@ -19,17 +19,17 @@ from diverset.photos.search.query import (
 from diverset.photos.search.scoring import Cosines
 
 
-class Rating(NamedTuple):
-    """Probabilities of hits, in the order of the ranking, and the confidence in all of them."""
+class HitProbabilities(NamedTuple):
+    """The probability of each hit, in the order of the ranking, and the confidence in all."""
 
-    probabilities: Float[np.ndarray, " hits"]
+    values: Float[np.ndarray, " hits"]
     confidence: Confidence
 
 
-def rate(
+def hit_probabilities(
     calibration: Calibration, query: SearchQuery, score: CombinedScore, cosines: Cosines, items: int
-) -> Rating:
-    """Rate the hits of a query with a text.
+) -> HitProbabilities:
+    """The probabilities of the hits of a query with a text.
 
     All texts of the query count as one: an image that shows several things is less similar to each
     of them alone. The probability that an excluded text is in the image reduces that of a hit.
@@ -43,12 +43,12 @@ def rate(
     """
     text, scores = query.joint_texts[0], score.per_clause(cosines)
     roles = [clause.role for clause in score.clauses]
-    rated = next(role for role in (JOINT, PLAIN, TEXT) if role in roles)
-    whole = scores[[role == rated for role in roles]].mean(axis=0)
+    calibrated = next(role for role in (JOINT, PLAIN, TEXT) if role in roles)
+    whole = scores[[role == calibrated for role in roles]].mean(axis=0)
     probabilities = calibration.probabilities(whole, text)
     excluded = scores[[role == EXCLUDED for role in roles]]
     for excluded_text, of_text in zip(query.excluded, excluded, strict=True):
         probabilities = probabilities * (1 - calibration.probabilities(of_text, excluded_text))
     # Other clauses may have ranked a hit lower: it is at most as probable as those before it.
     decreasing: Float[np.ndarray, " hits"] = np.minimum.accumulate(probabilities)
-    return Rating(decreasing, calibration.confidence(whole, text, items))
+    return HitProbabilities(decreasing, calibration.confidence(whole, text, items))

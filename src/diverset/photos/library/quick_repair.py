@@ -1,4 +1,4 @@
-"""Keeps the indexes of a library in step with its catalog, whatever was lost.
+"""Quick checks and repairs of a library before indexing: its indexes agree with its catalog.
 
 Files whose set is lost become pending, so that they are encoded again; sets whose file is not in
 the catalog are deleted. Call these functions with the lock of the library held.
@@ -16,7 +16,7 @@ from diverset.photos.library.library import INDEXES, Library
 from diverset.photos.library.text_ids import text_id
 
 
-def mend(library: Library) -> list[str]:
+def quick_repair(library: Library) -> list[str]:
     """Repair what a quick check finds; returns what was done."""
     library.sweep()
     actions = []
