@@ -48,7 +48,7 @@ def test_no_import_cycles_even_through_lazy_imports():
 def test_graph_sees_imports_inside_functions():
     assert "diverset.cli" not in import_graph()["diverset.config"]
     assert any(
-        target.startswith("diverset.training") for target in import_graph()["diverset.cli.research"]
+        target.startswith("diverset.training") for target in import_graph()["diverset.cli.train"]
     )
 
 

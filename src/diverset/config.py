@@ -7,6 +7,7 @@ None means "not given".
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,9 @@ CROSS_ATTENTION = ("scan", "imram", "sgr", "saf", "naaf", "caan")
 SIMILARITY_KINDS = ("smooth_chamfer", "chamfer", "mil", "match_probability", *CROSS_ATTENTION)
 GRAPHS = ("coco", "f30k")
 MERGES = ("mean", "concatenate")
+LOCALS = ("words", "states")
+POOLINGS = ("max", "average", "gpo")
+DIRECTIONS = ("t2i", "i2t")
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,11 @@ class EncoderConfig:
         """Whether training reads cached features of a frozen backbone or of frozen blocks."""
         return self.cache_frozen_features or not self.trainable_blocks
 
-    def _check(self, side: str) -> None:
-        for name in ("backbone", "pooling"):
-            if getattr(self, name) == "":
-                raise OptionError(f"{side}.{name} is ''; give a name, or null for none")
+    def _check(self, side: str, poolings: Sequence[str]) -> None:
+        if self.backbone == "":
+            raise OptionError(f"{side}.backbone is ''; give a name, or null for none")
+        if self.pooling is not None:
+            check_choice(f"{side}.pooling", self.pooling, poolings)
         _check_dropout(f"{side}.dropout", self.dropout)
         if self.cache_frozen_features and self.trainable_blocks < 1:
             raise OptionError(
@@ -94,7 +99,7 @@ class ImageConfig(EncoderConfig):
                 f"image.grid is {self.grid}, but image.kind is {self.kind}; only maps have a grid"
             )
         check_positive("image.backbone_size", self.backbone_size)
-        self._check("image")
+        self._check("image", POOLINGS)
 
 
 @dataclass(frozen=True)
@@ -121,11 +126,12 @@ class TextConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)
+        check_choice("text.local", self.local, LOCALS)
         check_choice("text.merge", self.merge, MERGES)
         check_positive("text.input_width", self.input_width)
         check_positive("text.vocabulary_size", self.vocabulary_size)
         check_positive("text.word_range", self.word_range)
-        self._check("text")
+        self._check("text", (*POOLINGS, "last") if self.kind == "bigru" else POOLINGS)
 
 
 @dataclass(frozen=True)
@@ -192,8 +198,10 @@ class SimilarityConfig:
 
     def __post_init__(self) -> None:
         check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)
+        check_choice("similarity.direction", self.direction, DIRECTIONS)
+        check_choice("similarity.pooling", self.pooling, ("lse", "mean"))
         check_choice("similarity.mode", self.mode, ("full", "text", "image"))
-        for name in ("alpha", "attention", "steps", "inner_width", "max_regions"):
+        for name in ("alpha", "attention", "sharpness", "steps", "inner_width", "max_regions"):
             check_positive(f"similarity.{name}", getattr(self, name))
         _check_dropout("similarity.dropout", self.dropout)
 

@@ -86,7 +86,7 @@ def test_an_interrupt_says_how_to_resume(monkeypatch, capsys):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("diverset.cli.research.require", interrupt)
+    monkeypatch.setattr("diverset.cli.reproduce.require", interrupt)
     assert main(["demo"]) == 130
     assert "Interrupted. Run the same command again to resume." in capsys.readouterr().err
 

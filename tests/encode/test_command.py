@@ -52,7 +52,7 @@ def test_two_processes_encode_the_images_of_a_folder(model, tmp_path, caplog):
     (folder / "notes.txt").write_text("no image either")
     out = tmp_path / "shards"
     common = ["encode", str(tmp_path / "model"), str(out), "--images", str(folder)]
-    common += ["--shard-size", "2", "--world", "2"]
+    common += ["--shard-size", "2", "--world-size", "2"]
     assert main([*common, "--rank", "1"]) == 0
     assert (out / "00000001.npy").exists() and not (out / "00000000.npy").exists()
     assert main([*common, "--rank", "0"]) == 0
@@ -231,7 +231,7 @@ def test_wrong_arguments_are_explained(model, tmp_path, capsys, monkeypatch):
         ([where, out, "--texts", str(table)], "has duplicates"),
         ([where, out, "--texts", str(table), "--text-column", "body"], "no column 'body'"),
         ([where, out, "--texts", str(table), "--images", "x"], "give only one of"),
-        ([where, out, "--texts", str(table), "--rank", "2", "--world", "2"], "the rank is 2"),
+        ([where, out, "--texts", str(table), "--rank", "2", "--world-size", "2"], "the rank is 2"),
     ):
         assert main(["encode", *args]) == 2
         assert words in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from diverset.cli.verb import Verbs, add_verb, path, require
+from diverset.cli.verb import Verbs, add_data_options, add_verb, path, require
 
 
 def add_calibrate(verbs: Verbs) -> None:
@@ -15,23 +15,26 @@ def add_calibrate(verbs: Verbs) -> None:
         _calibrate,
         "diverset calibrate runs/a --data flickr8k --split val",
         "diverset calibrate photos --data datasets --split coco:val flickr8k:val",
-        "",
-        "Needs 50 captioned images or more. Writes calibration.json into the folder of the model:",
-        "coefficients, thresholds, and how many training captions contain each word.",
+        notes=(
+            "Needs 50 captioned images or more. Writes calibration.json into the folder of the\n"
+            "model: coefficients, thresholds, and how many training captions contain each word."
+        ),
     )
     parser.add_argument(
-        "model", metavar="RUN_OR_MODEL", help="a folder, or a shipped model: photos"
+        "model",
+        metavar="RUN_OR_MODEL",
+        help="folder of a run or a model, or a shipped model (photos)",
     )
     parser.add_argument(
         "--data", dest="root", type=path, metavar="DATA", help="folder or caption file"
     )
-    parser.add_argument("--format", help="karpathy, coco, precomp or table")
-    parser.add_argument("--file", help="caption file in the folder; several: with commas")
-    parser.add_argument("--images", type=path, metavar="FOLDER", help="images, relative to it")
+    add_data_options(parser)
     parser.add_argument(
         "--split", nargs="+", help="one or more splits (default: the validation split)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random queries (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random queries (default: 0)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only measure, write nothing")
 
 

@@ -60,9 +60,14 @@ def _add_search(verbs: Verbs) -> None:
         'diverset search "a dog" --and snow --not "a person" --filter "taken >= 2020"',
         'diverset search "at night" --image street.jpg --open',
         'diverset search "a red car" --paths | xargs -d "\\n" cp -t cars/',
-        "",
-        "exit code 1: no hit, because of the filter or --min-probability",
+        notes="exit code 1: no hit, because of the filter or --min-probability",
     )
+    _add_query(parser)
+    _add_output(parser)
+
+
+def _add_query(parser: argparse.ArgumentParser) -> None:
+    """What to search for, and how the parts of a query count."""
     parser.add_argument("text", nargs="*", help="what the photo should show")
     parser.add_argument(
         "--image",
@@ -104,7 +109,6 @@ def _add_search(verbs: Verbs) -> None:
         metavar="P",
         help="leave out hits that are less probable, 0 to 1",
     )
-    _add_output(parser)
 
 
 def _add_similar(verbs: Verbs) -> None:
@@ -115,8 +119,7 @@ def _add_similar(verbs: Verbs) -> None:
         _command("search", "similar"),
         "diverset similar holiday.jpg",
         "diverset similar holiday.jpg --element 2",
-        "",
-        "exit code 1: no other photo passes the filter",
+        notes="exit code 1: no other photo passes the filter",
     )
     parser.add_argument("file", type=path, help="an image, indexed or not")
     parser.add_argument(
@@ -203,8 +206,7 @@ def _add_verify(verbs: Verbs) -> None:
         "check every file of the library, and repair it",
         _command("library", "verify", "maintenance"),
         "diverset verify --repair",
-        "",
-        "exit code 1: the library is damaged",
+        notes="exit code 1: the library is damaged",
     )
     parser.add_argument(
         "--repair", action="store_true", help="keep everything that is intact, rebuild the rest"

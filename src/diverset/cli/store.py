@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import Run, Verbs, add_rank, add_verb, path, require
+from diverset.cli.verb import Run, Verbs, add_device, add_rank, add_verb, path, require
 
 if TYPE_CHECKING:
     from diverset.index import SetIndex
@@ -32,7 +32,7 @@ def _add_encode(verbs: Verbs) -> None:
         _encode,
         "diverset encode runs/a shards/test --split test",
         "diverset encode runs/a shards/captions --split test --captions",
-        "diverset encode photos shards/mine --images ~/Pictures --rank 0 --world 4",
+        "diverset encode photos shards/mine --images ~/Pictures --rank 0 --world-size 4",
         "diverset encode models/a shards/texts --texts texts.csv --metadata author year",
         'diverset encode "models/clip?crops=5" shards/clip --images photos/',
     )
@@ -44,43 +44,47 @@ def _add_encode(verbs: Verbs) -> None:
         "folder or hub name",
     )
     parser.add_argument("out", type=path, help="folder for the shards")
-    parser.add_argument("--split", help="a split of the run's data (default: validation)")
-    parser.add_argument("--data", type=path, help="folder of the data, if it has moved")
+    _add_source(parser.add_argument_group("what to encode (default: validation images of the run)"))
+    add_rank(parser)
     parser.add_argument(
+        "--shard-size", type=int, default=10_000, help="items per shard (default: 10000)"
+    )
+    add_device(parser)
+    parser.add_argument(
+        "--precision",
+        default="float32",
+        choices=["float32", "bfloat16"],
+        help="bfloat16 is faster on CPUs that support it (default: float32)",
+    )
+
+
+def _add_source(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--split", help="a split of the run's data (default: validation)")
+    group.add_argument("--data", type=path, help="folder of the data, if it has moved")
+    group.add_argument(
         "--captions", action="store_true", help="encode the captions of the split, not its images"
     )
-    parser.add_argument(
+    group.add_argument(
         "--images",
         type=path,
         metavar="FOLDER",
         help="encode all images of this folder instead",
     )
-    parser.add_argument(
+    group.add_argument(
         "--texts", type=path, metavar="TABLE", help="encode a .csv, .tsv or .parquet instead"
     )
-    parser.add_argument("--text-column", default="text", help="column of --texts (default: text)")
-    parser.add_argument(
+    group.add_argument("--text-column", default="text", help="column of --texts (default: text)")
+    group.add_argument(
         "--id-column",
         help="column of --texts (default: id; row numbers if there is no such column)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--metadata",
         nargs="+",
         default=[],
         metavar="COLUMN",
         help="columns of --texts to store for filters; in .csv and .tsv a column of numbers and "
         "empty cells becomes numbers and nulls, others stay text",
-    )
-    add_rank(parser)
-    parser.add_argument(
-        "--shard-size", type=int, default=10_000, help="items per shard (default: 10000)"
-    )
-    parser.add_argument("--device", default="cpu", help="(default: cpu)")
-    parser.add_argument(
-        "--precision",
-        default="float32",
-        choices=["float32", "bfloat16"],
-        help="bfloat16 is faster on CPUs that support it (default: float32)",
     )
 
 
@@ -136,8 +140,7 @@ def _add_copy(commands: Verbs) -> None:
         "copy all items of a store into another store",
         _copy,
         "diverset store copy photos.index qdrant://localhost:6333/photos",
-        "",
-        "An interrupted copy resumes if its source is an unchanged folder; otherwise it restarts.",
+        notes="An interrupted copy resumes if its source is an unchanged folder, else restarts.",
     )
     parser.add_argument("source", type=path, help="a folder or an address")
     parser.add_argument("target", type=path, help="a folder or an address; created if missing")
@@ -248,4 +251,4 @@ def _copy(args: argparse.Namespace) -> int:
 def _load_shards(args: argparse.Namespace) -> int:
     from diverset.engines.command import load_shards
 
-    return load_shards(args.store, args.folder, args.rank, args.world)
+    return load_shards(args.store, args.folder, args.rank, args.world_size)

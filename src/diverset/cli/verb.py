@@ -17,20 +17,27 @@ else:
     Verbs = argparse._SubParsersAction  # argparse has no public name for it
 
 Run = Callable[[argparse.Namespace], int]
+TRAINING = ("yaml", "lightning_fabric", "tensorboard", "rich")  # modules that training imports
 
 
 def add_verb(
-    verbs: Verbs, name: str, summary: str, run: Run, *examples: str, **defaults: Any
+    verbs: Verbs,
+    name: str,
+    summary: str,
+    run: Run,
+    *examples: str,
+    notes: str | None = None,
+    **defaults: Any,
 ) -> argparse.ArgumentParser:
     """Declare a verb: its one-line summary, the function that runs it, and example commands.
 
-    An empty example ends the list; notes may follow it.
+    `notes` end the help text; `defaults` are set on the parsed arguments.
     """
     parser = verbs.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog="\n  ".join(["examples:", *examples]).replace("\n  \n  ", "\n\n"),
+        epilog="\n  ".join(["examples:", *examples]) + (f"\n\n{notes}" if notes else ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(run=run, parser=parser, **defaults)
@@ -46,12 +53,41 @@ def add_library(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_data_options(group: argparse._ActionsContainer) -> None:
+    """The options that describe a dataset besides its folder."""
+    group.add_argument("--format", help="karpathy, coco, precomp or table (default: by file name)")
+    group.add_argument(
+        "--file",
+        help="caption file in the folder; separate several by commas (default: the only one)",
+    )
+    group.add_argument(
+        "--images",
+        type=path,
+        metavar="FOLDER",
+        help="folder of the images, in the folder of the data (default: images)",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """The option that names the feature cache."""
+    parser.add_argument("--cache", type=path, help="folder for cached features of frozen backbones")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """The option that names the device."""
+    parser.add_argument(
+        "--device", default="auto", help="cpu, cuda, ... (default: auto, a GPU if there is one)"
+    )
+
+
 def add_rank(parser: argparse.ArgumentParser) -> None:
     """The options that split work over processes."""
     parser.add_argument(
         "--rank", type=int, help="number of this process, from 0 (default: RANK, or 0)"
     )
-    parser.add_argument("--world", type=int, help="number of processes (default: WORLD_SIZE, or 1)")
+    parser.add_argument(
+        "--world-size", type=int, help="number of processes (default: WORLD_SIZE, or 1)"
+    )
 
 
 def path(text: str) -> str:

@@ -23,7 +23,7 @@ from diverset.runtime.progress import Progress
 def run(args: argparse.Namespace) -> int:
     """Encode what the arguments name; returns the exit code."""
     tune_glibc_malloc()  # batches of one size allocate the same large blocks again and again
-    rank, world_size = resolve_rank(args.rank, args.world)
+    rank, world_size = resolve_rank(args.rank, args.world_size)
     model, data = open_model(args.model, args.device)
     source = _open_source(args, model, data)
     with Progress() as progress:

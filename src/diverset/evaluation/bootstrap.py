@@ -41,7 +41,7 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"({self.first:.1f}): RSUM {self.difference:+.1f}, "
+            f"RSUM {self.second:.1f} - {self.first:.1f} = {self.difference:+.1f}, "
             f"{self.confidence:.0%} interval {self.low:+.1f} to {self.high:+.1f}, "
             f"p = {self.p_value:.3f} (paired bootstrap, {self.resamples:,} resamples)"
         )

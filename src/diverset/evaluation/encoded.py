@@ -90,7 +90,8 @@ def _similarity(model: Model, options: EvalOptions) -> tuple[str | Similarity, M
     similarity = options.similarity or "smooth_chamfer"
     if similarity != "smooth_chamfer":
         return similarity, {}
-    return similarity, {"alpha": 16.0 if options.alpha is None else options.alpha}
+    alpha = model.config.similarity.alpha if options.alpha is None else options.alpha
+    return similarity, {"alpha": alpha}
 
 
 def _query_bank(

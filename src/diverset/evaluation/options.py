@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from diverset.errors import check_choice, check_positive
+from diverset.evaluation.sets import PROTOCOLS
 from diverset.recipe.config import DataConfig
 from diverset.recipe.detect import default_split, detect_dataset, has_caption_files
+from diverset.similarity import SIMILARITIES
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,13 @@ class EvalOptions:
     of this many training images and captions with a weight chosen on the validation split."""
     save_bank: bool = False
     """Store the new query bank with the model."""
+
+    def __post_init__(self) -> None:
+        check_choice("protocol", self.protocol, PROTOCOLS)
+        if self.similarity is not None:
+            check_choice("similarity", self.similarity, SIMILARITIES)
+        check_positive("alpha", self.alpha)
+        check_positive("hubness", self.hubness)
 
     def data_config(self, data: DataConfig) -> DataConfig:
         """The data of a recipe with these options."""

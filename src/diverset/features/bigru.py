@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.config import MERGES
+from diverset.config import LOCALS, MERGES
 from diverset.errors import InputError, OptionError, ShapeError, check_choice
 from diverset.features.gru import Gru
 from diverset.features.pooling import make_pool
@@ -44,7 +44,7 @@ class BiGruFeatures(nn.Module):
         merge: str = "mean",
     ) -> None:
         super().__init__()
-        check_choice("local", local, ["words", "states"])
+        check_choice("local", local, LOCALS)
         check_choice("merge", merge, MERGES)
         self.width = word_width if local == "words" else dim
         self.local = local

@@ -40,11 +40,14 @@ def load(name: str | PathLike[str], device: str = "cpu", allow_download: bool = 
             library, by folder or by its name on the hub, with options as in "PATH?crops=5"
             (`diverset.model.spec`). A local folder takes precedence over other models of the same
             name.
-        device: where to put it.
+        device: where to put it: "cpu", "cuda", ... or "auto", a GPU if there is one.
         allow_download: whether a model may be downloaded from the hub; otherwise only its cache is
             used.
     """
     spec, folder = parse_spec(name), model_folder(name, allow_download)
+    from diverset.runtime.device import resolve_device  # imports torch
+
+    device = resolve_device(device)
     if is_dual_encoder(folder):
         from diverset.model.dual_encoder import DualEncoder  # imports transformers
 

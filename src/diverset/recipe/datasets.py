@@ -46,10 +46,10 @@ class DatasetReader:
 
     def _read_source(self, source: SourceConfig, split: str) -> CaptionDataset:
         root, files, missing = Path(source.root), (source.file or "").split(","), self.missing
-        if source.root == "." and source.file and not (root / files[0]).exists():
+        if source.file and not root.is_absolute() and not (root / files[0]).exists():
             raise DataError(
-                f"{files[0]} is not in this folder; give its folder: --data.root, or --data of "
-                "diverset evaluate"
+                f"there is no {root / files[0]} here; give the folder of the data: --data.root, or "
+                "--data of `diverset evaluate`"
             )
         if source.file is None and source.format != "precomp":
             raise DataError(f"format {source.format} needs a caption file; give data.file")

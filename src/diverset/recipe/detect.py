@@ -30,7 +30,7 @@ def detect_dataset(
     """
     path = path.expanduser()
     if not path.exists():
-        raise DataError(f"{path} does not exist; give a recipe, a caption file or a folder")
+        raise DataError(f"{path} does not exist; give the folder of a dataset, or a caption file")
     if file is not None and not path.is_dir():
         raise OptionError(f"--file names a file in a folder, but {path} is a file")
     root = path

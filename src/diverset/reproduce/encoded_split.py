@@ -13,8 +13,8 @@ from diverset.model import Model
 from diverset.recipe.encode import encode_split
 from diverset.recipe.splits import SplitData, open_split
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.reports import encoding_device
 from diverset.reproduce.runs import Run
+from diverset.runtime.device import resolve_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class EncodedSplit:
 
 def encode_run(experiment: Experiment, run: Run) -> EncodedSplit:
     """Encode the reported split with a run's best model."""
-    model, data = open_run(str(run.folder), encoding_device(experiment.device))
+    model, data = open_run(str(run.folder), resolve_device(experiment.device))
     data = replace(data, root=run.recipe.data.root)
     split = open_split(data, experiment.split, model, experiment.cache)
     return EncodedSplit(model, split, *encode_split(model, split))

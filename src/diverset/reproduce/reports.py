@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from diverset.evaluation import Ranks, Report
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import evaluate
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.runs import Run
+from diverset.runtime.device import resolve_device
 from diverset.runtime.files import write_durably
 
 
@@ -38,7 +38,7 @@ def evaluate_together(experiment: Experiment, runs: Sequence[Run], **options: An
         [str(run.folder) for run in runs],
         EvalOptions(**{"root": root, "split": experiment.split} | options),
         cache=experiment.cache,
-        device=encoding_device(experiment.device),
+        device=resolve_device(experiment.device),
     )
 
 
@@ -59,10 +59,3 @@ def load_ranks(file: Path) -> Ranks:
     """The ranks stored beside a report."""
     with np.load(file) as arrays:
         return Ranks(**arrays)
-
-
-def encoding_device(device: str) -> str:
-    """Training resolves "auto" itself; evaluation needs a name."""
-    if device != "auto":
-        return device
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -27,7 +27,7 @@ from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.methods import MEANS, methods
 from diverset.reproduce.pair_flops import cross_attention_flops, set_flops
 from diverset.reproduce.paper_numbers import OURS
-from diverset.reproduce.reports import encoding_device
+from diverset.runtime.device import resolve_device
 from diverset.runtime.torch_private import onednn_linear_flops
 
 SINGLE, SCAN = "VSE-infinity", "SCAN"
@@ -89,7 +89,7 @@ def measure_cost(experiment: Experiment, architecture: ModelConfig) -> Cost:
         train = read_split(data, data.train, captions_only=True)
         vocabulary = Vocabulary.build(train.captions, data.min_count)
     torch.manual_seed(0)
-    model = Model(architecture, vocabulary).to(encoding_device(experiment.device)).eval()
+    model = Model(architecture, vocabulary).to(resolve_device(experiment.device)).eval()
     split = open_split(data, experiment.split, model, experiment.cache)
     images, queries = _encode(model, split)
 

@@ -17,8 +17,9 @@ from diverset.errors import DiversetError, LockedError
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import evaluate
 from diverset.recipe.run_folder import VALIDATION, VALIDATION_RANKS, read_recipe
-from diverset.reproduce.reports import encoding_device, save_report
+from diverset.reproduce.reports import save_report
 from diverset.reproduce.runs import Run
+from diverset.runtime.device import resolve_device
 from diverset.runtime.files import write_durably
 from diverset.runtime.locks import file_lock
 from diverset.training.train import train
@@ -47,7 +48,7 @@ def work(folder: Path, split: str, cache: Path, device: str) -> None:
         if not run.report(split).exists():
             options = EvalOptions(root=run.recipe.data.root, split=split)
             torch.manual_seed(run.recipe.train.seed)  # random slots are drawn in evaluation, too
-            report = evaluate([str(folder)], options, cache=cache, device=encoding_device(device))
+            report = evaluate([str(folder)], options, cache=cache, device=resolve_device(device))
             save_report(report, run.report(split), run.ranks(split))
 
 

@@ -17,6 +17,7 @@ from diverset.recipe.datasets import DatasetReader
 from diverset.recipe.named import recipe_path
 from diverset.recipe.run_folder import check_run, read_recipe, start_run
 from diverset.recipe.splits import open_split
+from diverset.runtime.device import resolve_device
 from diverset.runtime.progress import Progress
 from diverset.training.auxiliary_targets import open_auxiliary_targets
 from diverset.training.initial_model import make_model
@@ -41,8 +42,9 @@ def parse_recipe(file: str, overrides: Sequence[str]) -> Recipe:
     try:
         parsed = parser.parse_args(list(overrides))
     except jsonargparse.ArgumentError as error:
+        reason = " ".join(str(error).split())
         raise OptionError(
-            f"{error}; `diverset train {file} --options` lists all options"
+            f"{reason}; `diverset train {file} --options` lists all options"
         ) from error
     values: dict[str, Any] = parsed.as_dict()
     return from_dict(Recipe, values)
@@ -60,6 +62,7 @@ def train(
 
     `cache` is the folder of the feature cache. `progress` is by default that of the terminal.
     """
+    resolve_device(device)  # raises before Fabric, whose error is a traceback
     fabric_module: Any = import_extra("lightning_fabric", "train")
     from diverset.training.loop import fit
 

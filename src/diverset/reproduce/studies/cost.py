@@ -12,7 +12,6 @@ from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.page import Page, write_page
 from diverset.reproduce.paper_numbers import OURS
 from diverset.reproduce.plots import BLUE, ORANGE, SKY, new_figure, save_figure
-from diverset.reproduce.reports import encoding_device
 from diverset.reproduce.scoring_cost import (
     REGIONS,
     SCAN,
@@ -26,6 +25,7 @@ from diverset.reproduce.scoring_cost import (
 )
 from diverset.reproduce.study import Failed, Study
 from diverset.reproduce.tables import markdown_table
+from diverset.runtime.device import resolve_device
 
 TITLE = "Cost of a comparison"
 PAPER_RATIO = {SINGLE: 1.0, OURS: 16.0, SCAN: 1280.0}
@@ -43,7 +43,7 @@ NOTE = (
 def write(experiment: Experiment, failed: Failed) -> Path:
     paper_size, costs = flops_at_paper_size(), measure_costs(experiment)
     images = len(read_split(experiment.recipe.data, experiment.split, captions_only=True))
-    threads, device = torch.get_num_threads(), encoding_device(experiment.device)
+    threads, device = torch.get_num_threads(), resolve_device(experiment.device)
     return write_page(
         experiment,
         Page(

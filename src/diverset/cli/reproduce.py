@@ -1,0 +1,116 @@
+"""The verbs `diverset reproduce` and `demo`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from diverset.cli.verb import (
+    TRAINING,
+    Verbs,
+    add_cache,
+    add_device,
+    add_verb,
+    cache_folder,
+    path,
+    require,
+)
+
+
+def add_reproduce(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "reproduce",
+        "reproduce a table or figure of the paper, training the runs it needs",
+        _reproduce,
+        "diverset reproduce similarity --recipe scenes",
+        "diverset reproduce all --recipe flickr8k_minilm --data.root flickr8k --jobs 2",
+        "diverset reproduce hyperparameters --recipe scenes --dry-run",
+        notes="exit code 1: some runs failed; the tables name them",
+        takes_overrides=True,
+    )
+    parser.add_argument(
+        "study",
+        help="all, comparison, similarity, architecture, variance, hyperparameters, elements, "
+        "slot-attention, noisy-correspondence, cost, attention, tsne, ambiguity",
+    )
+    parser.add_argument(
+        "--recipe",
+        required=True,
+        type=path,
+        help="a YAML file or the name of a recipe; each row of a table changes some of its options",
+    )
+    parser.add_argument("--seeds", type=int, default=2, help="runs per row (default: 2)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="parallel runs; 0 trains in this process (default: 1)"
+    )
+    parser.add_argument("--split", default="val", help="val or test (default: val)")
+    parser.add_argument(
+        "--runs",
+        type=path,
+        default="runs/reproduce",
+        help="folder of runs (default: runs/reproduce)",
+    )
+    parser.add_argument("--out", type=path, help="folder of tables (default: results/RECIPE)")
+    parser.add_argument("--images", type=int, nargs="+", help="attention: indices of the images")
+    parser.add_argument(
+        "--skip", nargs="+", help="comparison: methods to skip, e.g. SCAN, which is slow"
+    )
+    parser.add_argument(
+        "--cxc", type=path, metavar="FOLDER", help="noisy-correspondence: CxC annotations"
+    )
+    add_cache(parser)
+    add_device(parser)
+    parser.add_argument("--dry-run", action="store_true", help="list the missing runs and exit")
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    require(*TRAINING)
+    require("matplotlib", extra="analysis")
+    from dataclasses import replace
+
+    from diverset.reproduce.experiment import open_experiment
+    from diverset.reproduce.run_studies import check_options, run_studies
+
+    check_options(args.study, args.seeds, args.jobs)
+    experiment = open_experiment(
+        args.recipe,
+        args.overrides,
+        Path(args.runs),
+        Path(args.out) if args.out else None,
+        args.split,
+        cache_folder(args),
+    )
+    experiment = replace(
+        experiment,
+        device=args.device,
+        seeds=args.seeds,
+        jobs=args.jobs,
+        images=tuple(args.images or ()),
+        cxc=args.cxc,
+        skip=tuple(args.skip or ()),
+    )
+    return run_studies(args.study, experiment, args.dry_run)
+
+
+def add_demo(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
+        "demo",
+        "draw images, train sets and single vectors on them, and write a report",
+        _demo,
+        "diverset demo",
+        "diverset demo --out my-demo --epochs 3 --images 500",
+    )
+    parser.add_argument("--out", type=path, default="runs/demo", help="folder (default: runs/demo)")
+    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
+    parser.add_argument("--epochs", type=int, help="fewer for a quick look (default: 10)")
+    parser.add_argument("--images", type=int, default=2000, help="for training (default: 2000)")
+
+
+def _demo(args: argparse.Namespace) -> int:
+    require(*TRAINING)
+    from diverset.reproduce.demo import run_demo
+
+    run_demo(Path(args.out), args.seed, args.epochs, args.images)
+    return 0
