@@ -1,6 +1,6 @@
 """Are `--and` and `--not` better than writing the same in one text?
 
-Thirty pairs of things per kind of query. Of the first ten hits those are right whose captions
+Thirty pairs of things per kind of query. Of the first ten hits those are relevant whose captions
 mention both things (and), or the first and not the second (not). "--and" and "--not" rank as the
 photo tool does.
 
@@ -15,7 +15,7 @@ from splits import add_run
 
 from diverset.evaluation.calibrate import encode_images
 from diverset.evaluation.caption_words import words
-from diverset.evaluation.judged_queries import CaptionJudge
+from diverset.evaluation.labelled_queries import CaptionIndex
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
 from diverset.photos.search.query import EXCLUDED, JOINT, Clause, CombinedScore, SearchQuery
@@ -40,7 +40,7 @@ NOT = (
     ("tennis", "woman"),
 )  # fmt: skip
 HITS, SAMPLE = 10, 1000
-MIN_IMAGES = 5  # that are right for a pair; other pairs are left out
+MIN_IMAGES = 5  # that are relevant for a pair; other pairs are left out
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
     args = parser.parse_args()
     model, data = open_run(args.run)
     dataset = read_split(EvalOptions(root=args.data).data_config(data), args.split)
-    images, judge = encode_images(model, dataset).numpy(), CaptionJudge(dataset)
+    images, index = encode_images(model, dataset).numpy(), CaptionIndex(dataset)
     alpha = model.config.similarity.alpha
     sample = images[np.random.default_rng(args.seed).permutation(len(images))[:SAMPLE]]
 
@@ -57,19 +57,19 @@ def main() -> None:
         with torch.no_grad():
             return model.encode_texts([text])[0].float().numpy()
 
-    def right_of_ten(clauses: list[Clause], right: np.ndarray) -> float:
+    def relevant_of_ten(clauses: list[Clause], relevant: np.ndarray) -> float:
         score = CombinedScore(clauses, sample, alpha)
         cosines = np.einsum("qd,nsd->nqs", score.elements, images, optimize=True)
         best = np.argsort(-score(cosines))[:HITS]
-        return HITS * float(right[best].mean())
+        return HITS * float(relevant[best].mean())
 
     def show(title: str, pairs: tuple[tuple[str, str], ...], excluding: bool) -> None:
         rows: dict[str, list[float]] = {}
         for first, second in pairs:
-            right = judge.images_with(words(first))
-            other = judge.images_with(words(second))
-            right = right & ~other if excluding else right & other
-            if right.sum() < MIN_IMAGES:
+            relevant = index.images_with(words(first))
+            other = index.images_with(words(second))
+            relevant = relevant & ~other if excluding else relevant & other
+            if relevant.sum() < MIN_IMAGES:
                 continue
             one, two = (Clause(encode(text)) for text in (first, second))
             if excluding:
@@ -84,8 +84,8 @@ def main() -> None:
                     "a A and a B": f"a {first} and a {second}",
                 }
             for name, text in plain.items():
-                rows.setdefault(name, []).append(right_of_ten([Clause(encode(text))], right))
-            rows.setdefault(title, []).append(right_of_ten(combined, right))
+                rows.setdefault(name, []).append(relevant_of_ten([Clause(encode(text))], relevant))
+            rows.setdefault(title, []).append(relevant_of_ten(combined, relevant))
         count = len(rows[title])
         print(
             f"{count} pairs:", {name: round(float(np.mean(row)), 2) for name, row in rows.items()}

@@ -2,8 +2,8 @@
 
 A calibration is fitted on some splits and tested on others; of a split in both, one half is fitted
 and the other tested. Queries are captions, noun phrases and nouns of the tested images, and two
-lists of absent things. Captions judge which images are right. Larger collections are filled with
-images of another split.
+lists of absent things. Captions decide which images are relevant. Larger collections are filled
+with images of another split.
 
     python benchmarks/confidence.py photos --data path/to/datasets \\
         --fit coco:val_more flickr8k:val --test coco:val flickr8k:val --fill coco:train
@@ -21,9 +21,14 @@ from diverset.data import CaptionDataset
 from diverset.evaluation.calibrate import encode_images
 from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.calibration_fit import COLLECTION, Collection, fit_calibration
-from diverset.evaluation.calibration_report import FILTERS, noted, rated_hits, reliability
+from diverset.evaluation.calibration_report import (
+    FILTERS,
+    hit_probabilities,
+    reliability,
+    weak_share,
+)
 from diverset.evaluation.caption_words import CaptionWords, words
-from diverset.evaluation.judged_queries import ABSENT, PRESENT, CaptionJudge, JudgedQuery
+from diverset.evaluation.labelled_queries import ABSENT, PRESENT, CaptionIndex, LabelledQuery
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
 from diverset.recipe.datasets import DatasetReader, join_datasets
@@ -95,7 +100,7 @@ def report(
     rng: np.random.Generator,
 ) -> None:
     own = Collection.of(model, images.dataset, images.sets, vocabulary.nouns, rng)
-    print(f"\n{split}: {len(own):,} images\nqueries with the note:")
+    print(f"\n{split}: {len(own):,} images\nqueries with weak confidence:")
     print("images | " + " | ".join(PRESENT) + " | first absent list | second")
     largest = images if fill is None else join(images, fill, max(SIZES))
     absent = [
@@ -107,12 +112,12 @@ def report(
         if not small and len(largest.sets) < size:
             continue
         present = own if small else extend(own, largest, model)
-        shares = [noted(calibration, present, [kind], size, rng) for kind in PRESENT]
-        shares += [noted(calibration, things, [ABSENT], size, rng) for things in absent]
+        shares = [weak_share(calibration, present, [kind], size, rng) for kind in PRESENT]
+        shares += [weak_share(calibration, things, [ABSENT], size, rng) for things in absent]
         print(f"{size:,} | " + " | ".join(f"{share:.1%}" for share in shares))
-    print("probability and share of right hits per decile:")
+    print("probability and share of relevant hits per decile:")
     for size, repeats in [*((size, 20) for size in FILTERS), (len(own), 1)]:
-        deciles = reliability(*rated_hits(calibration, own, size, rng, repeats=repeats))
+        deciles = reliability(*hit_probabilities(calibration, own, size, rng, repeats=repeats))
         print(f"{size:,} images:", ", ".join(f"{p:.0%} {r:.0%} ({n:,})" for p, r, n in deciles))
 
 
@@ -123,20 +128,22 @@ def join(images: Images, fill: Images, size: int) -> Images:
 
 
 def extend(collection: Collection, largest: Images, model: Model) -> Collection:
-    """The same queries in a larger collection; only the images of the smaller one are judged."""
+    """The same queries in a larger collection; only the images of the smaller one are labelled."""
     padding = len(largest.sets) - len(collection)
     queries = [
-        JudgedQuery(each.kind, each.text, np.pad(each.right, (0, padding)), each.own)
+        LabelledQuery(each.kind, each.text, np.pad(each.relevant, (0, padding)), each.own)
         for each in collection.queries
     ]
     return Collection.search(model, queries, largest.sets)
 
 
-def absent_queries(things: tuple[str, ...], dataset: CaptionDataset) -> list[JudgedQuery]:
+def absent_queries(things: tuple[str, ...], dataset: CaptionDataset) -> list[LabelledQuery]:
     """Those of the things whose last word no caption contains."""
-    judge, nothing = CaptionJudge(dataset), np.zeros(len(dataset), dtype=bool)
+    index, nothing = CaptionIndex(dataset), np.zeros(len(dataset), dtype=bool)
     return [
-        JudgedQuery(ABSENT, text, nothing) for text in things if not judge.contains(words(text)[-1])
+        LabelledQuery(ABSENT, text, nothing)
+        for text in things
+        if not index.contains(words(text)[-1])
     ]
 
 

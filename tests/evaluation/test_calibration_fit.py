@@ -1,4 +1,4 @@
-"""Fitting a calibration to judged queries with known probabilities."""
+"""Fitting a calibration to labelled queries with known probabilities."""
 
 from dataclasses import replace
 
@@ -9,12 +9,12 @@ from diverset.evaluation.calibration import SIZES
 from diverset.evaluation.calibration_fit import Collection, fit_calibration, parts, sample
 from diverset.evaluation.calibration_report import (
     CalibrationReport,
-    noted,
-    rated_hits,
+    hit_probabilities,
     reliability,
+    weak_share,
 )
 from diverset.evaluation.caption_words import CaptionWords
-from diverset.evaluation.judged_queries import ABSENT, CAPTION, NOUN, PHRASE, JudgedQuery
+from diverset.evaluation.labelled_queries import ABSENT, CAPTION, NOUN, PHRASE, LabelledQuery
 
 VOCABULARY = CaptionWords(1000, {"dog": 90, "big": 80, "owl": 2}, frozenset({"dog", "owl"}))
 TEXTS = {CAPTION: "a big dog in the big town", PHRASE: "big dog", NOUN: "dog", ABSENT: "owl"}
@@ -23,15 +23,17 @@ TEXTS = {CAPTION: "a big dog in the big town", PHRASE: "big dog", NOUN: "dog", A
 def make_collection(seed, images=400, queries=60):
     """Similarities of which each says exactly how probable its image is: logit = 12 s - 9."""
     rng = np.random.default_rng(seed)
-    judged, scores = [], []
+    queries, scores = [], []
     for kind, text in TEXTS.items():
         for _ in range(queries):
             similarity = np.clip(rng.normal(0.3, 0.2, images), -1, 1)
-            right = rng.random(images) < 1 / (1 + np.exp(9 - 12 * similarity))
-            right[similarity.argmax()] = True  # every query but an absent noun has a right image
-            judged.append(JudgedQuery(kind, text, right & (kind != ABSENT)))
+            relevant = rng.random(images) < 1 / (1 + np.exp(9 - 12 * similarity))
+            relevant[similarity.argmax()] = (
+                True  # every query but an absent noun has a relevant image
+            )
+            queries.append(LabelledQuery(kind, text, relevant & (kind != ABSENT)))
             scores.append(similarity - (0.3 if kind == ABSENT else 0))
-    return Collection(judged, np.stack(scores))
+    return Collection(queries, np.stack(scores))
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +46,17 @@ def test_probabilities_of_other_images_are_reliable_also_under_narrow_filters(fi
     rng, other = np.random.default_rng(1), make_collection(9, queries=200)
     for size, repeats in ((400, 1), (10, 10), (3, 30)):
         for said, observed, count in reliability(
-            *rated_hits(fitted, other, size, rng, repeats=repeats)
+            *hit_probabilities(fitted, other, size, rng, repeats=repeats)
         ):
             assert abs(said - observed) < 0.05 + 2 * np.sqrt(0.25 / count)
 
 
-def test_few_queries_with_a_right_image_get_the_note_and_many_without(fitted):
+def test_few_queries_with_a_right_image_are_weak_and_many_without_one_are(fitted):
     rng, other = np.random.default_rng(1), make_collection(9, queries=300)
     for kind in (CAPTION, PHRASE, NOUN):
         for size in (*SIZES, 50):
-            assert noted(fitted, other, [kind], size, rng) <= 0.05
-    assert noted(fitted, other, [ABSENT], 400, rng) > 0.8
+            assert weak_share(fitted, other, [kind], size, rng) <= 0.05
+    assert weak_share(fitted, other, [ABSENT], 400, rng) > 0.8
 
 
 def test_similarities_without_information_give_equal_probabilities(caplog):
@@ -66,11 +68,11 @@ def test_similarities_without_information_give_equal_probabilities(caplog):
 
 
 def test_samples_contain_a_right_image():
-    rng, right = np.random.default_rng(0), np.arange(50) == 7
+    rng, relevant = np.random.default_rng(0), np.arange(50) == 7
     for size in (1, 3, 50):
-        assert 7 in sample(JudgedQuery(NOUN, "dog", right), size, rng)
-        assert len(sample(JudgedQuery(NOUN, "dog", right), size, rng)) == size
-    assert 9 in sample(JudgedQuery(CAPTION, "a dog", right, own=9), 1, rng)
+        assert 7 in sample(LabelledQuery(NOUN, "dog", relevant), size, rng)
+        assert len(sample(LabelledQuery(NOUN, "dog", relevant), size, rng)) == size
+    assert 9 in sample(LabelledQuery(CAPTION, "a dog", relevant, own=9), 1, rng)
 
 
 def test_images_for_fitting_and_testing_are_disjoint():

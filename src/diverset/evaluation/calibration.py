@@ -6,8 +6,9 @@ ranks images for "vulture" too, but has hardly learned what that is. Above a kne
 faster. Nothing depends on the other images of the collection, so a filter does not change the
 probability of an image.
 
-The note that a collection probably contains nothing of the kind depends on the best hit and on the
-number of images: the best of a thousand images is more similar by chance than the best of twelve.
+The confidence is weak, and a search says that there is probably nothing like this, if the best hit
+is below a threshold. The threshold depends on the number of images: the best of a thousand images
+is more similar by chance than the best of twelve.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Scores = Float[np.ndarray, " hits"]
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logistic regression from similarities to probabilities, and thresholds of the note.
+    """A logistic regression from similarities to probabilities, and thresholds of weak confidence.
 
     Attributes:
         bias: intercept.
@@ -45,8 +46,8 @@ class Calibration:
         text: coefficients of `text_inputs`.
         knee: log-odds from which they rise faster.
         bend: how much faster.
-        thresholds: logits of the best hit below which the note is given; a row per class of
-            `LENGTHS`, a column per size of `SIZES`.
+        thresholds: logits of the best hit below which the confidence is weak; a row per class
+            of `LENGTHS`, a column per size of `SIZES`.
         captions: number of training captions in which words were counted.
         words: number of these captions that contain each word.
         fitted_on: description of the data it was fitted on.
@@ -98,7 +99,7 @@ class Calibration:
         return "good" if best >= math.log(GOOD / (1 - GOOD)) else "possible"
 
     def threshold(self, text: str, items: int) -> float:
-        """The logit of the best hit below which the note is given."""
+        """The logit of the best hit below which the confidence is weak."""
         row = self.thresholds[length_class(text)]
         return float(np.interp(math.log(max(items, 1)), np.log(SIZES), row))
 

@@ -1,4 +1,4 @@
-"""Fitting a calibration: judged queries, their similarities, the regression and the thresholds."""
+"""Fit a calibration: labelled queries, their similarities, the regression and the thresholds."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from jaxtyping import Float
 from diverset.data import CaptionDataset
 from diverset.evaluation.calibration import LENGTHS, SIZES, Calibration, length_class, text_inputs
 from diverset.evaluation.caption_words import CaptionWords
-from diverset.evaluation.judged_queries import ABSENT, JudgedQuery, draw_queries
+from diverset.evaluation.labelled_queries import ABSENT, LabelledQuery, draw_queries
 from diverset.evaluation.logistic import fit_logistic
 from diverset.model import Model
 from diverset.similarity import similarity_matrix
 
 log = logging.getLogger(__name__)
-COLLECTION = 1000  # images per collection; larger ones have fewer right images per query
+COLLECTION = 1000  # images per collection; larger ones have fewer relevant images per query
 QUERIES = 500  # of each kind per collection
 BEST, OTHERS = 30, 30  # hits and random images per query by which the regression is fitted
 HITS, KNEE = 10, -1.0  # best hits and log-odds by which the bend is fitted
-DENIED = 0.01  # of queries with a right image that get the note; at most 0.03 on other images
+WEAK = 0.01  # share of queries with a relevant image whose confidence is weak; up to 0.03 on others
 MIN_WORD_COUNT = 5  # captions that contain a stored word; rarer words are often misspelt
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Judged queries and their similarity to all images of a collection."""
+    """Labelled queries and their similarity to all images of a collection."""
 
-    queries: Sequence[JudgedQuery]
+    queries: Sequence[LabelledQuery]
     scores: Float[np.ndarray, "queries images"]
 
     @classmethod
@@ -51,7 +51,7 @@ class Collection:
     def search(
         cls,
         model: Model,
-        queries: Sequence[JudgedQuery],
+        queries: Sequence[LabelledQuery],
         images: Float[torch.Tensor, "images slots dim"],
     ) -> Collection:
         """Compare queries with encoded images."""
@@ -71,11 +71,11 @@ def fit_calibration(
     common = sorted(vocabulary.counts.items())
     counts = {word: count for word, count in common if count >= MIN_WORD_COUNT}
     pairs = [_pairs(each, counts, vocabulary.captions, rng) for each in collections]
-    inputs, right, weights = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    coefficients = fit_logistic(inputs, right, weights)
+    inputs, relevant, weights = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    coefficients = fit_logistic(inputs, relevant, weights)
     if coefficients[1] < 0:
-        log.warning("right images are less similar than others: every hit is equally probable")
-        coefficients = fit_logistic(inputs * [0, 1, 1, 1, 1], right, weights)
+        log.warning("relevant images are less similar than others: every hit is equally probable")
+        coefficients = fit_logistic(inputs * [0, 1, 1, 1, 1], relevant, weights)
     bias, similarity, *text = (round(value, 5) for value in coefficients)
     linear = Calibration(bias, similarity, text, captions=vocabulary.captions, words=counts)
     bent = _bend(linear, collections)
@@ -83,15 +83,15 @@ def fit_calibration(
 
 
 def _bend(linear: Calibration, collections: Sequence[Collection]) -> Calibration:
-    """Fit scale and bend of the log-odds to the best hits, which people look at."""
-    logits, right = [], []
+    """Fit scale and bend of the log-odds to the best hits, those that people see."""
+    logits, relevant = [], []
     for collection in collections:
         for query, scores in zip(collection.queries, collection.scores, strict=True):
             if query.kind != ABSENT:
                 best = np.argsort(-scores)[:HITS]
                 logits.append(linear.logits(scores[best], query.text))
-                right.append(query.right[best].astype(float))
-    of_hits, labels = np.concatenate(logits), np.concatenate(right)
+                relevant.append(query.relevant[best].astype(float))
+    of_hits, labels = np.concatenate(logits), np.concatenate(relevant)
     inputs = np.column_stack([of_hits, np.maximum(of_hits - KNEE, 0)])
     offset, scale, bend = fit_logistic(inputs, labels, np.ones(len(labels)))
     if not (scale > 0 and scale + bend > 0):  # too few hits: keep the order of the hits
@@ -113,20 +113,20 @@ def _pairs(
     best, images = min(BEST, len(collection)), len(collection)
     others = min(OTHERS, images - best)
     weights = np.r_[np.ones(best), np.full(others, (images - best) / max(others, 1))]
-    inputs, right = [], []
+    inputs, relevant = [], []
     for query, scores in zip(collection.queries, collection.scores, strict=True):
         order = np.argsort(-scores)
         chosen = np.r_[order[:best], rng.choice(order[best:], others, replace=False)]
         of_text = np.tile(text_inputs(query.text, counts, captions), (len(chosen), 1))
         inputs.append(np.column_stack([scores[chosen], of_text]))
-        right.append(query.right[chosen].astype(float))
-    return np.concatenate(inputs), np.concatenate(right), np.tile(weights, len(inputs))
+        relevant.append(query.relevant[chosen].astype(float))
+    return np.concatenate(inputs), np.concatenate(relevant), np.tile(weights, len(inputs))
 
 
 def _thresholds(
     calibration: Calibration, collections: Sequence[Collection], rng: np.random.Generator
 ) -> list[list[float]]:
-    """Logits that the best hits of a share `DENIED` of queries with a right image do not reach."""
+    """Logits that the best hits of a share `WEAK` of queries with a relevant image do not reach."""
     best: list[list[np.ndarray]] = [[] for _ in range(len(LENGTHS) + 1)]
     for collection in collections:
         for row, query in enumerate(collection.queries):
@@ -135,18 +135,18 @@ def _thresholds(
                 sampled = [logits[sample(query, size, rng)].max() for size in SIZES]
                 best[length_class(query.text)].append(np.array(sampled))
     everything = [row for rows in best for row in rows]
-    quantiles = [np.quantile(rows or everything, DENIED, axis=0) for rows in best]
+    quantiles = [np.quantile(rows or everything, WEAK, axis=0) for rows in best]
     # The best of more images is at least as good, whatever the samples say.
     return [np.maximum.accumulate(row).round(4).tolist() for row in quantiles]
 
 
-def sample(query: JudgedQuery, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Random images of a collection, one of them right for the query if any is."""
-    images = rng.permutation(len(query.right))[:size]
+def sample(query: LabelledQuery, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Random images of a collection, one of them relevant to the query if any is."""
+    images = rng.permutation(len(query.relevant))[:size]
     if query.own is not None:
         images[0] = query.own
-    elif query.right.any():
-        images[0] = rng.choice(np.flatnonzero(query.right))
+    elif query.relevant.any():
+        images[0] = rng.choice(np.flatnonzero(query.relevant))
     return images
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.calibration_fit import HITS, Collection, sample
-from diverset.evaluation.judged_queries import ABSENT, PRESENT
+from diverset.evaluation.labelled_queries import ABSENT, PRESENT
 
 FILTERS = (1, 3, 10)  # images that pass a random filter
 MIN_HITS = 20  # per printed decile
@@ -18,19 +18,19 @@ Values = Float[np.ndarray, " hits"]
 Flags = Bool[np.ndarray, " hits"]
 
 
-def noted(
+def weak_share(
     calibration: Calibration,
     collection: Collection,
     kinds: Sequence[str],
     size: int,
     rng: np.random.Generator,
 ) -> float:
-    """The share of queries of these kinds that get the note in collections of a size.
+    """The share of queries of these kinds with weak confidence in collections of a size.
 
-    >>> from diverset.evaluation.judged_queries import JudgedQuery
-    >>> collection = Collection([JudgedQuery(ABSENT, "owl", np.zeros(2, bool))], np.zeros((1, 2)))
+    >>> from diverset.evaluation.labelled_queries import LabelledQuery
+    >>> collection = Collection([LabelledQuery(ABSENT, "owl", np.zeros(2, bool))], np.zeros((1, 2)))
     >>> fitted = Calibration(-6.0, similarity=12.0, thresholds=[[-3, -2, -1, 0]] * 3)
-    >>> noted(fitted, collection, [ABSENT], 2, np.random.default_rng(0))
+    >>> weak_share(fitted, collection, [ABSENT], 2, np.random.default_rng(0))
     1.0
     """
     weak = []
@@ -42,7 +42,7 @@ def noted(
     return float(np.mean(weak)) if weak else float("nan")
 
 
-def rated_hits(
+def hit_probabilities(
     calibration: Calibration,
     collection: Collection,
     size: int,
@@ -50,8 +50,8 @@ def rated_hits(
     kinds: Sequence[str] = PRESENT,
     repeats: int = 1,
 ) -> tuple[Values, Flags]:
-    """Probabilities of the best hits among random images, and whether they are right."""
-    probabilities, right = [], []
+    """Probabilities of the best hits among random images, and whether they are relevant."""
+    probabilities, relevant = [], []
     for query, scores in zip(collection.queries, collection.scores, strict=True):
         if query.kind not in kinds:
             continue
@@ -59,12 +59,12 @@ def rated_hits(
             images = rng.permutation(len(scores))[:size]
             hits = images[np.argsort(-scores[images])[:HITS]]
             probabilities.append(calibration.probabilities(scores[hits], query.text))
-            right.append(query.right[hits])
-    return np.concatenate(probabilities), np.concatenate(right)
+            relevant.append(query.relevant[hits])
+    return np.concatenate(probabilities), np.concatenate(relevant)
 
 
-def reliability(probabilities: Values, right: Flags) -> list[tuple[float, float, int]]:
-    """Mean probability, share of right hits and number of hits of each decile of probability.
+def reliability(probabilities: Values, relevant: Flags) -> list[tuple[float, float, int]]:
+    """Mean probability, share of relevant hits and number of hits of each decile of probability.
 
     >>> reliability(np.full(40, 0.25), np.arange(40) < 10)
     [(0.25, 0.25, 40)]
@@ -74,13 +74,13 @@ def reliability(probabilities: Values, right: Flags) -> list[tuple[float, float,
     for number in range(10):
         chosen = decile == number
         if chosen.sum() >= MIN_HITS:
-            said, observed = probabilities[chosen].mean(), right[chosen].mean()
-            rows.append((float(said), float(observed), int(chosen.sum())))
+            predicted, observed = probabilities[chosen].mean(), relevant[chosen].mean()
+            rows.append((float(predicted), float(observed), int(chosen.sum())))
     return rows
 
 
 def risk_coverage(
-    best: Values, right: Flags, coverages: Sequence[float] = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    best: Values, relevant: Flags, coverages: Sequence[float] = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 ) -> list[tuple[float, float, float]]:
     """Coverage, least probability of the best hit, and risk: how often the best hit is wrong.
 
@@ -90,7 +90,7 @@ def risk_coverage(
     order = np.argsort(-best)
     counts = [max(round(coverage * len(order)), 1) for coverage in coverages]
     return [
-        (coverage, float(best[order[count - 1]]), float(1 - right[order[:count]].mean()))
+        (coverage, float(best[order[count - 1]]), float(1 - relevant[order[:count]].mean()))
         for coverage, count in zip(coverages, counts, strict=True)
     ]
 
@@ -101,14 +101,14 @@ class CalibrationReport:
 
     Attributes:
         images: number of these images.
-        curve: see `risk_coverage`; half of the queries have no right image.
-        noted: share of queries with the note, by kind.
+        curve: see `risk_coverage`; half of the queries have no relevant image.
+        weak_share: share of queries with weak confidence, by kind.
         deciles: see `reliability`, by the number of images that pass a filter.
     """
 
     images: int
     curve: list[tuple[float, float, float]]
-    noted: dict[str, float]
+    weak_share: dict[str, float]
     deciles: dict[int, list[tuple[float, float, int]]]
 
     @classmethod
@@ -116,33 +116,35 @@ class CalibrationReport:
         cls, calibration: Calibration, collection: Collection, rng: np.random.Generator
     ) -> CalibrationReport:
         images = len(collection)
-        rated = {
-            size: rated_hits(calibration, collection, size, rng, repeats=repeats)
+        calibrated = {
+            size: hit_probabilities(calibration, collection, size, rng, repeats=repeats)
             for size, repeats in [*((size, 20) for size in FILTERS), (images, 1)]
         }
-        best, right = _best_hits(calibration, collection, rng)
+        best, relevant = _best_hits(calibration, collection, rng)
         kinds = (*PRESENT, ABSENT)
         return cls(
             images,
-            risk_coverage(best, right),
-            {kind: noted(calibration, collection, [kind], images, rng) for kind in kinds},
-            {size: reliability(*hits) for size, hits in rated.items()},
+            risk_coverage(best, relevant),
+            {kind: weak_share(calibration, collection, [kind], images, rng) for kind in kinds},
+            {size: reliability(*hits) for size, hits in calibrated.items()},
         )
 
     def __str__(self) -> str:
         lines = [
-            f"on {self.images:,} other images, half of the queries without a right image:",
+            f"on {self.images:,} other images, half of the queries without a relevant image:",
             "  answered  probability of the best hit  best hit wrong",
         ]
         lines += [
             f"  {coverage:8.0%}  {least:22.0%} or more  {risk:14.0%}"
             for coverage, least, risk in self.curve
         ]
-        lines.append("queries with the note:")
-        lines += [f"  {kind}: {share:.1%}" for kind, share in self.noted.items()]
-        lines.append("probability and share of right hits, in deciles of probability:")
+        lines.append("queries with weak confidence (probably nothing like this here):")
+        lines += [f"  {kind}: {share:.1%}" for kind, share in self.weak_share.items()]
+        lines.append("probability and share of relevant hits, in deciles of probability:")
         for size, deciles in self.deciles.items():
-            shown = ", ".join(f"{said:.0%} {observed:.0%}" for said, observed, _ in deciles)
+            shown = ", ".join(
+                f"{predicted:.0%} {observed:.0%}" for predicted, observed, _ in deciles
+            )
             lines.append(f"  {size:,} images: {shown}")
         return "\n".join(lines)
 
@@ -150,13 +152,13 @@ class CalibrationReport:
 def _best_hits(
     calibration: Calibration, collection: Collection, rng: np.random.Generator
 ) -> tuple[Values, Flags]:
-    """The best hit of every query; from half of them all right images are removed first."""
-    probabilities, right = [], []
+    """The best hit of every query; from half of them all relevant images are removed first."""
+    probabilities, relevant = [], []
     for query, scores in zip(collection.queries, collection.scores, strict=True):
-        remove = rng.random() < 0.5 and not query.right.all()
-        images = np.flatnonzero(~query.right) if remove else np.arange(len(scores))
+        remove = rng.random() < 0.5 and not query.relevant.all()
+        images = np.flatnonzero(~query.relevant) if remove else np.arange(len(scores))
         if query.kind in PRESENT:
             best = images[scores[images].argmax()]
             probabilities.append(calibration.probabilities(scores[[best]], query.text)[0])
-            right.append(query.right[best])
-    return np.array(probabilities), np.array(right)
+            relevant.append(query.relevant[best])
+    return np.array(probabilities), np.array(relevant)

@@ -58,8 +58,8 @@ class CaptionWords:
     def of(cls, captions: Iterable[str]) -> CaptionWords:
         """Count the words of captions.
 
-        >>> found = CaptionWords.of(["A dog runs.", "Two dogs on the grass."] * 5)
-        >>> found.counts["dog"], sorted(found.nouns)
+        >>> words = CaptionWords.of(["A dog runs.", "Two dogs on the grass."] * 5)
+        >>> words.counts["dog"], sorted(words.nouns)
         (10, ['dog', 'grass'])
         """
         total = 0

@@ -1,8 +1,8 @@
-"""Queries of three kinds, drawn from captions, with the images that are right for them.
+"""Queries drawn from captions, each with the images that are relevant to it.
 
-Captions are the judge: an image is right for a noun if one of its captions contains it, for a noun
-phrase if one caption contains all its words, and for a caption if it is the caption's own image or
-if its captions contain the nouns of the caption, two or more. A man is also a person.
+Relevance is decided by captions. An image is relevant to a noun if one of its captions contains it,
+to a noun phrase if one caption contains all its words, and to a caption if it is the caption's own
+image or if its captions contain all nouns of the caption, two or more. A man is also a person.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ PERSONS = frozenset("baby boy child girl guy kid lady man player toddler woman".
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedQuery:
-    """A text and the images that are right for it.
+class LabelledQuery:
+    """A text and the images that are relevant to it.
 
     Attributes:
         kind: `CAPTION`, `PHRASE`, `NOUN`, or `ABSENT` for a noun that no caption contains.
         text: what is searched for.
-        right: for each image of the collection whether it is right.
+        relevant: for each image of the collection whether it is relevant.
         own: the image of a caption.
     """
 
     kind: str
     text: str
-    right: Bool[np.ndarray, " images"]
+    relevant: Bool[np.ndarray, " images"]
     own: int | None = None
 
 
-class CaptionJudge:
-    """Finds images by the words of their captions."""
+class CaptionIndex:
+    """An inverted index: the captions and images that contain each word."""
 
     def __init__(self, dataset: CaptionDataset) -> None:
         self._count = len(dataset)
@@ -74,36 +74,36 @@ class CaptionJudge:
 
 def draw_queries(
     dataset: CaptionDataset, nouns: Iterable[str], count: int, rng: np.random.Generator
-) -> list[JudgedQuery]:
+) -> list[LabelledQuery]:
     """Up to `count` random queries of each kind.
 
     `nouns` are those of a larger collection of captions; some are absent here.
     """
-    judge, nouns = CaptionJudge(dataset), set(nouns)
+    index, nouns = CaptionIndex(dataset), set(nouns)
     phrases = {phrase for caption in dataset.captions for phrase in noun_phrases(caption)}
     phrases = {phrase for phrase in phrases if " " in phrase and words(phrase)[-1] in nouns}
-    here = {noun for noun in nouns if judge.contains(noun)}
+    here = {noun for noun in nouns if index.contains(noun)}
     captions = rng.permutation(len(dataset.captions))[:count]
     return [
-        *(_caption_query(dataset, judge, int(caption)) for caption in captions),
+        *(_caption_query(dataset, index, int(caption)) for caption in captions),
         *(
-            JudgedQuery(PHRASE, phrase, judge.images_with_caption(words(phrase)))
+            LabelledQuery(PHRASE, phrase, index.images_with_caption(words(phrase)))
             for phrase in _draw(phrases, count, rng)
         ),
-        *(JudgedQuery(NOUN, noun, judge.images_with([noun])) for noun in _draw(here, count, rng)),
+        *(LabelledQuery(NOUN, noun, index.images_with([noun])) for noun in _draw(here, count, rng)),
         *(
-            JudgedQuery(ABSENT, noun, np.zeros(len(dataset), dtype=bool))
+            LabelledQuery(ABSENT, noun, np.zeros(len(dataset), dtype=bool))
             for noun in _draw(nouns - here, count, rng)
         ),
     ]
 
 
-def _caption_query(dataset: CaptionDataset, judge: CaptionJudge, caption: int) -> JudgedQuery:
+def _caption_query(dataset: CaptionDataset, index: CaptionIndex, caption: int) -> LabelledQuery:
     text, own = dataset.captions[caption], int(dataset.image_index[caption])
     heads = {words(phrase)[-1] for phrase in noun_phrases(text)}
-    right = judge.images_with(heads) if len(heads) > 1 else np.zeros(len(dataset), dtype=bool)
-    right[own] = True
-    return JudgedQuery(CAPTION, text, right, own)
+    relevant = index.images_with(heads) if len(heads) > 1 else np.zeros(len(dataset), dtype=bool)
+    relevant[own] = True
+    return LabelledQuery(CAPTION, text, relevant, own)
 
 
 def _draw(texts: Iterable[str], count: int, rng: np.random.Generator) -> Sequence[str]:

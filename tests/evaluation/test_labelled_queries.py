@@ -1,16 +1,16 @@
-"""Queries of captions and the images that are right for them."""
+"""Queries of captions and the images that are relevant to them."""
 
 import numpy as np
 import pytest
 
 from diverset.data import CaptionDataset
 from diverset.evaluation.caption_words import CaptionWords, words
-from diverset.evaluation.judged_queries import (
+from diverset.evaluation.labelled_queries import (
     ABSENT,
     CAPTION,
     NOUN,
     PHRASE,
-    CaptionJudge,
+    CaptionIndex,
     draw_queries,
 )
 
@@ -36,24 +36,24 @@ def test_words_are_compared_in_the_singular():
 
 
 def test_an_image_is_right_for_a_noun_if_a_caption_contains_it(dataset):
-    judge = CaptionJudge(dataset)
-    assert images(judge.images_with(["dog"])) == [0, 1]
-    assert images(judge.images_with(["dog", "hat"])) == [1]
-    assert images(judge.images_with(["person"])) == [1]
-    assert images(judge.images_with(["zebra"])) == []
+    index = CaptionIndex(dataset)
+    assert images(index.images_with(["dog"])) == [0, 1]
+    assert images(index.images_with(["dog", "hat"])) == [1]
+    assert images(index.images_with(["person"])) == [1]
+    assert images(index.images_with(["zebra"])) == []
 
 
 def test_the_words_of_a_phrase_must_be_in_one_caption(dataset):
-    judge = CaptionJudge(dataset)
-    assert images(judge.images_with(["brown", "dog"])) == [0, 1]
-    assert images(judge.images_with_caption(["brown", "dog"])) == [0]
+    index = CaptionIndex(dataset)
+    assert images(index.images_with(["brown", "dog"])) == [0, 1]
+    assert images(index.images_with_caption(["brown", "dog"])) == [0]
 
 
 def test_queries_of_every_kind_are_drawn(dataset):
     nouns = {"dog", "hat", "car", "zebra"}
     queries = draw_queries(dataset, nouns, 10, np.random.default_rng(0))
     by_kind = {
-        kind: {query.text: images(query.right) for query in queries if query.kind == kind}
+        kind: {query.text: images(query.relevant) for query in queries if query.kind == kind}
         for kind in (CAPTION, PHRASE, NOUN, ABSENT)
     }
     assert by_kind[NOUN] == {"dog": [0, 1], "hat": [1], "car": [2]}
