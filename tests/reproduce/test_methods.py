@@ -7,6 +7,7 @@ from diverset.errors import OptionError
 from diverset.recipe.run_folder import read_recipe
 from diverset.reproduce.methods import MEANS, methods, with_method
 from diverset.reproduce.paper_numbers import PAPER
+from diverset.reproduce.variants import with_changes
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FLICKR8K = read_recipe(RECIPES / "flickr8k_minilm.yaml")
@@ -30,7 +31,7 @@ def test_rsum_of_the_paper_is_the_sum_of_its_recalls():
 def test_methods_keep_data_and_backbones(name):
     recipe = read_recipe(RECIPES / f"{name}.yaml")
     for variant in methods(recipe):
-        changed = with_method(recipe, variant.name)
+        changed = with_changes(recipe, variant.changes)
         assert changed.data == recipe.data and changed.optim == recipe.optim
         assert changed.model.dim == recipe.model.dim
         assert changed.model.image.backbone == recipe.model.image.backbone
@@ -45,5 +46,5 @@ def test_cross_attention_reads_all_local_features():
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(OptionError, match="VSRN"):
+    with pytest.raises(OptionError, match="VSRN.*NAAF$"):
         with_method(FLICKR8K, "VRSN")

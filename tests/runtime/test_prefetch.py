@@ -27,7 +27,7 @@ def test_infinite_items_are_consumed_only_a_few_ahead():
             taken.append(number)
             yield number
 
-    results = prefetch(str, items(), workers=2, ahead=4)
+    results = prefetch(str, items(), workers=2, depth=4)
     assert list(islice(results, 3)) == ["0", "1", "2"]
     results.close()
     assert len(taken) <= 3 + 4 + 1

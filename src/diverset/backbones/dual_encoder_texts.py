@@ -14,7 +14,7 @@ from diverset.backbones.base import TextBackbone, check_texts
 from diverset.errors import OptionError
 from diverset.types import Padded
 
-PLACE = "{}"  # where a prompt has the text
+PLACEHOLDER = "{}"  # stands for the text in a prompt
 
 
 class DualEncoderTexts(TextBackbone):
@@ -43,13 +43,13 @@ class DualEncoderTexts(TextBackbone):
     ) -> None:
         super().__init__()
         for prompt in prompts:
-            if PLACE not in prompt:
+            if PLACEHOLDER not in prompt:
                 raise OptionError(
-                    f"the prompt {prompt!r} has no {PLACE} for the text; give for example "
+                    f"the prompt {prompt!r} has no {PLACEHOLDER} for the text; give for example "
                     "'a photo of {}'"
                 )
         self.name, self.network, self.projection = name, network, projection
-        self.tokenizer, self.prompts = tokenizer, tuple(prompts) or (PLACE,)
+        self.tokenizer, self.prompts = tokenizer, tuple(prompts) or (PLACEHOLDER,)
         self.ignores_padding, self._configuration = ignores_padding, configuration
         self.max_length = int(network.config.max_position_embeddings)
         width = getattr(network.config, "projection_size", network.config.hidden_size)
@@ -59,7 +59,9 @@ class DualEncoderTexts(TextBackbone):
     def tokenize(self, texts: Sequence[str]) -> Padded:
         """Ids of all prompts of a text one after the other, each padded to the full length."""
         prompts = [
-            prompt.replace(PLACE, text) for text in check_texts(texts) for prompt in self.prompts
+            prompt.replace(PLACEHOLDER, text)
+            for text in check_texts(texts)
+            for prompt in self.prompts
         ]
         ids = self.tokenizer(
             prompts, padding="max_length", truncation=True, max_length=self.max_length

@@ -63,7 +63,7 @@ def cache_images(
         precision: "bfloat16" is two to three times faster on CPUs that support it; "float32".
         storage: "float16", "bfloat16" (for values above 65,504) or "float32".
         batch_size: images per batch; a kill loses at most one batch.
-        workers: threads that decode images ahead.
+        workers: threads that decode the next images.
         progress: called after every batch.
     """
     files = [Path(path) for path in paths]

@@ -21,7 +21,7 @@ EXTRA = "backbones"
 UNUSED = ("pooler",)
 """Parts that only heads need; they may be missing."""
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model")
-"""One of them holds the words of a tokenizer; transformers would go on with an empty one."""
+"""One of them holds the words of a tokenizer; transformers would continue with an empty one."""
 
 
 def load_network(source: str | Path, allow_download: bool = False) -> Any:

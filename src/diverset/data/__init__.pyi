@@ -13,5 +13,5 @@ from .preprocess import RandomResizedCrop as RandomResizedCrop
 from .regions import Regions as Regions
 from .regions import SelectedRegions as SelectedRegions
 from .table import read_table as read_table
-from .tokens import words as words
+from .tokens import tokenize as tokenize
 from .vocabulary import Vocabulary as Vocabulary

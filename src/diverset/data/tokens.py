@@ -1,4 +1,4 @@
-"""Split a caption into words.
+"""Split a caption into tokens: words and punctuation.
 
 The rules are those of the Penn Treebank that matter for English captions. Unlike NLTK's tokenizer,
 with which published vocabularies were built, it keeps quotation marks, does not split "cannot" and
@@ -23,16 +23,16 @@ _TOKEN = re.compile(
 )
 
 
-def words(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """The tokens of a text in lower case, punctuation included.
 
-    >>> words("The dog's ball isn't red.")
+    >>> tokenize("The dog's ball isn't red.")
     ['the', 'dog', "'s", 'ball', 'is', "n't", 'red', '.']
-    >>> words("A man in a T-shirt, at 10:30 (or 11 o'clock)...")
+    >>> tokenize("A man in a T-shirt, at 10:30 (or 11 o'clock)...")
     ['a', 'man', 'in', 'a', 't-shirt', ',', 'at', '10:30', '(', 'or', '11', "o'clock", ')', '...']
-    >>> words("They can\u2019t; we\u2019ll")
+    >>> tokenize("They can\u2019t; we\u2019ll")
     ['they', 'ca', "n't", ';', 'we', "'ll"]
-    >>> words("   ")
+    >>> tokenize("   ")
     []
     """
     # Composed letters, because a combining accent is not a word character to `re`.

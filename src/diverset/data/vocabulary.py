@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diverset.data.pickled_vocabulary import read_pickled
-from diverset.data.tokens import words
+from diverset.data.tokens import tokenize
 from diverset.errors import InputError, VocabularyError, a_few
 
 PAD, START, END, UNK = 0, 1, 2, 3
@@ -42,7 +42,7 @@ class Vocabulary:
     @classmethod
     def build(cls, captions: Iterable[str], min_count: int = 4) -> Vocabulary:
         """Take the words that occur at least `min_count` times, the most frequent first."""
-        counts = Counter(word for caption in captions for word in words(caption))
+        counts = Counter(word for caption in captions for word in tokenize(caption))
         # Ties are sorted, so that the order of the captions does not change the ids.
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return cls([*SPECIAL, *(word for word, count in ranked if count >= min_count)])
@@ -75,7 +75,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text: start, its words, end. Unknown words become 3."""
-        ids = [self[word] for word in words(text)]
+        ids = [self[word] for word in tokenize(text)]
         if not ids:
             raise InputError(f"the text {text!r} has no words; give at least one")
         return [START, *ids, END]

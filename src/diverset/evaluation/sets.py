@@ -136,8 +136,32 @@ def evaluate_members(
     left_out, n_images = n_images - folds[-1].stop, folds[-1].stop
     if left_out:
         members, index = _first_images(members, index, n_images)
-    ranks = Ranks(np.empty(n_images, np.int64), np.empty(len(index), np.int64), index)
-    image_to_text, text_to_image = [], []
+    ranks, recalls = _rank_folds(members, index, folds, max_memory, device)
+    notes: dict[str, Any] = {"ensemble of": len(members)} if len(members) > 1 else {}
+    if left_out:
+        notes["images left out after the last whole fold"] = left_out
+    return Report(
+        protocol=protocol.describe(len(folds)),
+        n_images=n_images,
+        n_captions=len(index),
+        image_to_text=Recalls.mean([to_text for to_text, _ in recalls]),
+        text_to_image=Recalls.mean([to_image for _, to_image in recalls]),
+        health=set_health(members[0].images, members[0].texts, index) if health else None,
+        extras={**notes, **(extras or {})},
+        ranks=ranks,
+    )
+
+
+def _rank_folds(
+    members: Sequence[Member],
+    index: NDArray[np.int64],
+    folds: Sequence[slice],
+    max_memory: int,
+    device: torch.device | str | None,
+) -> tuple[Ranks, list[tuple[Recalls, Recalls]]]:
+    """The rank of every query within its fold, and the recalls of each fold in both directions."""
+    ranks = Ranks(np.empty(folds[-1].stop, np.int64), np.empty(len(index), np.int64), index)
+    recalls = []
     for fold in folds:
         captions = np.flatnonzero((index >= fold.start) & (index < fold.stop))
         subsets = members
@@ -148,21 +172,8 @@ def evaluate_members(
         fold_ranks = ensemble_ranks(subsets, fold_index, max_memory=max_memory, device=device)
         ranks.image_to_text[fold] = fold_ranks.image_to_text
         ranks.text_to_image[captions] = fold_ranks.text_to_image
-        image_to_text.append(Recalls.of(fold_ranks.image_to_text))
-        text_to_image.append(Recalls.of(fold_ranks.text_to_image))
-    notes: dict[str, Any] = {"ensemble of": len(members)} if len(members) > 1 else {}
-    if left_out:
-        notes["images left out after the last whole fold"] = left_out
-    return Report(
-        protocol=protocol.describe(len(folds)),
-        n_images=n_images,
-        n_captions=len(index),
-        image_to_text=Recalls.mean(image_to_text),
-        text_to_image=Recalls.mean(text_to_image),
-        health=set_health(members[0].images, members[0].texts, index) if health else None,
-        extras={**notes, **(extras or {})},
-        ranks=ranks,
-    )
+        recalls.append((Recalls.of(fold_ranks.image_to_text), Recalls.of(fold_ranks.text_to_image)))
+    return ranks, recalls
 
 
 def _first_images(

@@ -45,27 +45,28 @@ def contrastive(
     check_positive("temperature", temperature)
     logits = scores / temperature
     texts = torch.arange(len(image_index), device=image_index.device)
-    rows = logits[image_index]
-    siblings = (image_index[:, None] == image_index) & (texts[:, None] != texts)
-    other_images = torch.zeros_like(logits.T, dtype=torch.bool)
-    if excluded is not None:
-        images = torch.arange(len(scores), device=image_index.device)
-        other_images = excluded.T & (image_index[:, None] != images)
-        siblings = siblings | other_images.T[image_index]
-    if not smoothing and not soft:
-        to_images = logits.T
-        if excluded is not None:
-            to_images = to_images.masked_fill(other_images, -torch.inf)
-        text_to_image = F.cross_entropy(to_images, image_index)
-        image_to_text = F.cross_entropy(rows.masked_fill(siblings, -torch.inf), texts)
-        return image_to_text + text_to_image
-    to_texts = to_image_means = None
+    to_images, to_texts = _candidates(image_index, len(scores), excluded)
+    by_image = by_text = None
     if soft:
-        to_texts = _scaled(caption_similarity, len(image_index), soft_temperature)
-        to_image_means = _by_image(to_texts, image_index, len(scores))
-    return _cross_entropy(logits.T, image_index, ~other_images, smoothing, to_image_means, soft) + (
-        _cross_entropy(rows, texts, ~siblings, smoothing, to_texts, soft)
-    )
+        by_text = _scaled(caption_similarity, len(image_index), soft_temperature)
+        by_image = _mean_by_image(by_text, image_index, len(scores))
+    text_to_image = _cross_entropy(logits.T, image_index, to_images, smoothing, by_image, soft)
+    image_to_text = _cross_entropy(logits[image_index], texts, to_texts, smoothing, by_text, soft)
+    return image_to_text + text_to_image
+
+
+def _candidates(
+    image_index: Int[Tensor, " texts"], images: int, excluded: Bool[Tensor, "images texts"] | None
+) -> tuple[Bool[Tensor, "texts images"], Bool[Tensor, "texts texts"]]:
+    """For each caption the images, and the captions for its image, that its softmax is over."""
+    rows = torch.arange(images, device=image_index.device)
+    texts = torch.arange(len(image_index), device=image_index.device)
+    to_images = torch.ones(len(texts), images, dtype=torch.bool, device=image_index.device)
+    to_texts = (image_index[:, None] != image_index) | (texts[:, None] == texts)
+    if excluded is not None:
+        to_images = ~excluded.T | (image_index[:, None] == rows)
+        to_texts = to_texts & to_images.T[image_index]
+    return to_images, to_texts
 
 
 def _cross_entropy(
@@ -76,8 +77,11 @@ def _cross_entropy(
     similarity: Float[Tensor, "queries candidates"] | None,
     soft: float,
 ) -> Float[Tensor, ""]:
-    """Cross-entropy with soft targets."""
-    logs = logits.masked_fill(~allowed, -torch.inf).log_softmax(dim=1).masked_fill(~allowed, 0)
+    """Mean cross-entropy over the allowed candidates; `similarity` softens the targets."""
+    logits = logits.masked_fill(~allowed, -torch.inf)
+    if not smoothing and similarity is None:
+        return F.cross_entropy(logits, matches)
+    logs = logits.log_softmax(dim=1).masked_fill(~allowed, 0)
     targets = (1 - smoothing - soft) * F.one_hot(matches, logits.shape[1]).to(logs.dtype)
     targets = targets + smoothing * allowed / allowed.sum(dim=1, keepdim=True)
     if similarity is not None:
@@ -94,7 +98,7 @@ def _scaled(caption_similarity: Tensor | None, texts: int, temperature: float) -
     return caption_similarity.detach() / temperature
 
 
-def _by_image(similarity: Tensor, image_index: Tensor, images: int) -> Tensor:
+def _mean_by_image(similarity: Tensor, image_index: Tensor, images: int) -> Tensor:
     """Mean over the captions of each image."""
     sums = similarity.new_zeros(len(similarity), images).index_add_(1, image_index, similarity)
     counts = torch.bincount(image_index, minlength=images).clamp_min(1)

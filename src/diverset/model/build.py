@@ -160,7 +160,7 @@ def text_features(
 
 
 def set_module(dim: int, input_width: int, config: SetConfig) -> nn.Module:
-    """The set module of either side."""
+    """The set module of either side, of one of the kinds in `SET_KINDS`."""
     size, dropout = config.size, config.dropout
     match config.kind:
         case "slots":
@@ -187,7 +187,8 @@ def set_module(dim: int, input_width: int, config: SetConfig) -> nn.Module:
             return GaussianSets(dim, input_width, size, dropout)
         case "local":
             return LocalSets(dim, input_width)
-    return PooledSet()
+        case _:  # "pooled", the last of `SET_KINDS`
+            return PooledSet()
 
 
 def pair_similarity(dim: int, config: SimilarityConfig) -> nn.Module | None:

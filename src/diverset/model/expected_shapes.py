@@ -12,7 +12,7 @@ from torch import Tensor
 from diverset.config import ModelConfig
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import CheckpointError, a_few
-from diverset.model.build import image_features, pair_similarity, set_module, text_features
+from diverset.model.build import image_modules, pair_similarity, text_modules
 from diverset.model.encoder import Encoder
 
 
@@ -21,13 +21,9 @@ def check_shapes(
 ) -> None:
     """Raise unless features, sets and similarity have weights of the configured shapes."""
     with torch.device("meta"):
-        images = image_features(config.dim, config.image)
-        texts = text_features(config.dim, config.text, vocabulary)
         modules = {
-            "image_encoder": Encoder(
-                images, set_module(config.dim, images.width, config.image_set)
-            ),
-            "text_encoder": Encoder(texts, set_module(config.dim, texts.width, config.text_set)),
+            "image_encoder": Encoder(*image_modules(config)),
+            "text_encoder": Encoder(*text_modules(config, vocabulary)),
             "cross_attention": pair_similarity(config.dim, config.similarity),
         }
     expected = {

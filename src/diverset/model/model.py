@@ -18,7 +18,7 @@ from diverset.backbones import Backbone, ImageBackbone, TextBackbone
 from diverset.config import CROSS_ATTENTION, ImageConfig, ModelConfig, TextConfig
 from diverset.cross_attention import nonzero_rows, scan
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import CheckpointError, InputError, OptionError
+from diverset.errors import CheckpointError, InputError, OptionError, check_count
 from diverset.model.build import backbone_parts, image_modules, pair_similarity, text_modules
 from diverset.model.encoder import Encoder, Inputs, evaluation_mode
 from diverset.model.expected_shapes import check_shapes
@@ -394,8 +394,4 @@ def _split(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
 
 
 def _checked_size(batch_size: int | None, default: int) -> int:
-    if batch_size is None:
-        return default
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise OptionError(f"batch_size is {batch_size!r}; give a whole number above 0")
-    return batch_size
+    return default if batch_size is None else check_count("batch_size", batch_size)

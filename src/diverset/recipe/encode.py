@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from diverset.model import Model
-from diverset.model.encoder import Encoder, evaluation_mode, join_sets
+from diverset.model.encoder import Encoder, join_sets
 from diverset.recipe.sources import InputSource
 from diverset.recipe.splits import SplitData
-from diverset.runtime.autocast import autocast
 
 BATCH = 128
 
@@ -35,26 +32,21 @@ def encode_split(
         if progress is not None:
             progress(done, total)
 
-    with evaluation_mode(model), autocast(model.device, precision):
-        images = _encode(model.image_encoder, split.images, model.device, batch_size, report)
-        texts = _encode(model.text_encoder, split.texts, model.device, 4 * batch_size, report)
+    images = _encode(model.image_encoder, split.images, batch_size, precision, report)
+    texts = _encode(model.text_encoder, split.texts, 4 * batch_size, precision, report)
     return images, texts
 
 
-@torch.no_grad()
 def _encode(
     encoder: Encoder,
     source: InputSource,
-    device: torch.device,
     batch_size: int,
+    precision: str,
     report: Callable[[int], None],
 ) -> Tensor:
     sets = []
     for start in range(0, len(source), batch_size):
         rows = np.arange(start, min(start + batch_size, len(source)))
-        elements = encoder(source.batch(rows).to(device)).elements
-        if elements.dtype in (torch.bfloat16, torch.float16):
-            elements = F.normalize(elements.float(), dim=-1)
-        sets.append(elements.float().cpu())
+        sets.append(encoder.encode([source.batch(rows)], precision).float().cpu())
         report(len(rows))
     return join_sets(sets)

@@ -37,12 +37,13 @@ def methods(recipe: Recipe) -> tuple[Variant, ...]:
 
 
 def with_method(recipe: Recipe, name: str) -> Recipe:
-    """A recipe with the set module, similarity and losses of a method.
+    """A recipe with the set module, similarity and losses of another method than ours.
 
     >>> with_method(Recipe(), "PVSE").model.similarity.kind
     'mil'
     """
-    variants = {variant.name: variant for variant in methods(recipe)}
+    ours = (OURS, CONTROL)
+    variants = {variant.name: variant for variant in methods(recipe) if variant.name not in ours}
     check_choice("method", name, variants)
     return with_changes(recipe, variants[name].changes)
 

@@ -16,7 +16,7 @@ def prefetch(
     work: Callable[[Item], Result],
     items: Iterable[Item],
     workers: int = 1,
-    ahead: int | None = None,
+    depth: int | None = None,
     initializer: Callable[[], Any] | None = None,
 ) -> Generator[Result, None, None]:
     """Yield `work(item)` for every item, in order, computed in threads.
@@ -28,7 +28,7 @@ def prefetch(
         work: called in a worker thread.
         items: consumed as results are taken.
         workers: number of threads.
-        ahead: results to prepare before they are needed; by default one per worker.
+        depth: results to prepare before they are needed; by default one per worker.
         initializer: called once in each thread.
 
     >>> list(prefetch(abs, [-1, -2, -3]))
@@ -39,13 +39,13 @@ def prefetch(
     if len(first) < 2:  # nothing to overlap
         yield from map(work, first)
         return
-    ahead = workers if ahead is None else ahead
+    depth = workers if depth is None else depth
     pending: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(workers, "prefetch", initializer)
     try:
         for item in chain(first, remaining):
             pending.append(pool.submit(work, item))
-            if len(pending) > ahead:
+            if len(pending) > depth:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

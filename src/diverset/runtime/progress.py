@@ -102,7 +102,8 @@ class Progress:
 
 
 def summarize(done: int, total: int, rate: float, note: str = "") -> str:
-    """
+    """Counts, rate and remaining time in one line.
+
     >>> summarize(50, 200, 10.0, "1 skipped")
     '50 of 200, 10.0/s, 15 s left, 1 skipped'
     """
@@ -115,7 +116,8 @@ def summarize(done: int, total: int, rate: float, note: str = "") -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """
+    """Seconds, minutes or hours, for people.
+
     >>> format_duration(42), format_duration(250), format_duration(9000)
     ('42 s', '4 min', '2.5 h')
     """

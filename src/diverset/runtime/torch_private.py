@@ -106,7 +106,7 @@ def _has_linear() -> bool:
 
 def onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear by oneDNN, without a gradient. torch's own calls MKL, which does not use AVX-512 on
-    CPUs of AMD."""
+    AMD CPUs."""
     # Strided operands would run a reference implementation, hundreds of times slower.
     operands = inputs.contiguous(), weight.contiguous(), bias
     y: Tensor = torch.ops.mkldnn._linear_pointwise(*operands, "none", [], "")

@@ -67,7 +67,7 @@ class AuxiliaryTargets:
         related_texts: which images a text describes.
         is_long: True for texts of more than four words.
         captions: ids of every text from start to end.
-        words: size of the vocabulary of `captions`.
+        vocabulary_size: number of words in the vocabulary of `captions`.
     """
 
     caption_vectors: Float[Tensor, "texts width"] | None = None
@@ -75,7 +75,7 @@ class AuxiliaryTargets:
     related_texts: RelatedTexts | None = None
     is_long: Bool[Tensor, " texts"] | None = None
     captions: Sequence[list[int]] | None = None
-    words: int = 0
+    vocabulary_size: int = 0
 
     @torch.no_grad()
     def of_batch(
@@ -122,12 +122,13 @@ def open_auxiliary_targets(
         related = RelatedTexts(split.dataset, split.all_texts)
     if recipe.loss.mask_related or recipe.data.short_texts:
         is_long = torch.tensor([len(text.split()) > MAX_SHORT_WORDS for text in split.all_texts])
-    captions, words = None, 0
+    captions, vocabulary_size = None, 0
     if recipe.loss.captioning:
         # Not the ids that the text encoder reads: those are augmented, or another network's tokens.
         vocabulary = Vocabulary.build(split.dataset.captions, recipe.data.min_count)
-        captions, words = [vocabulary.encode(text) for text in split.all_texts], len(vocabulary)
-    return AuxiliaryTargets(vectors, teachers, related, is_long, captions, words)
+        captions = [vocabulary.encode(text) for text in split.all_texts]
+        vocabulary_size = len(vocabulary)
+    return AuxiliaryTargets(vectors, teachers, related, is_long, captions, vocabulary_size)
 
 
 def caption_vectors(

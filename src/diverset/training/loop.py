@@ -65,7 +65,7 @@ def fit(
     config = recipe.train
     batches = Batches.of(train, recipe, fabric.global_rank, fabric.world_size)
     fabric.to_device(model)
-    state = TrainState.create(recipe, model, folder, len(batches), targets.words)
+    state = TrainState.create(recipe, model, folder, len(batches), targets.vocabulary_size)
     if not state.restore(fabric, config.seed):
         seed_process(config.seed, fabric)  # decides dropout
     optimizer: Any = fabric.setup_optimizers(state.optimizer)

@@ -65,16 +65,16 @@ class TrainState:
         model: Model,
         folder: Path,
         steps_per_epoch: int,
-        caption_words: int = 0,
+        vocabulary_size: int = 0,
     ) -> TrainState:
         """The state before the first step of a recipe, on the device of the model.
 
-        `caption_words` is the size of the vocabulary of generated captions, if there are any.
+        `vocabulary_size` is that of generated captions, if there are any.
         """
         captioner = None
         if recipe.loss.captioning:
             width = cast(Any, model.image_encoder.features).width
-            captioner = Captioner(width, caption_words, recipe.loss.captioning_width)
+            captioner = Captioner(width, vocabulary_size, recipe.loss.captioning_width)
         objective = Objective(recipe.loss, recipe.distill, captioner).to(model.device)
         parameters = [*model.named_parameters(), *objective.named_parameters(prefix="objective")]
         optimizer = make_optimizer(parameters, recipe.optim)

@@ -99,7 +99,8 @@ def _paper(side: str, kind: str, rank: int, count: int) -> dict[str, float]:
 
 
 def _name(side: str, kind: str, rank: int) -> str:
-    """
+    """The name of a row; elements are counted from 1.
+
     >>> _name("image", "alone", 0), _name("text", "without", 3)
     ('image element 1 alone', 'without text element 4')
     """
