@@ -22,7 +22,7 @@ def test_timm_names_its_extra(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(("size", "side"), [(None, 12), (128, 16)])
-def test_small_cnn(size: int | None, side: int):
+def test_small_cnn_maps_pixels_to_an_eighth_and_trains_all_layers(size: int | None, side: int):
     network = load_image_backbone("small_cnn", size=size)
     found = network(torch.randn(2, 3, network.size, network.size))
     assert found.shape == (2, network.width, side, side)

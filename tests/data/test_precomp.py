@@ -21,7 +21,7 @@ def rows(count: int) -> np.ndarray:
     return np.arange(count * 3 * 4, dtype=np.float32).reshape(count, 3, 4)
 
 
-def test_one_row_per_image(tmp_path: Path):
+def test_features_with_one_row_per_image_are_read(tmp_path: Path):
     dataset = read_precomp(write(tmp_path, rows(2), 10), "dev")
     assert dataset.image_ids == ("0", "1")
     assert dataset.image_index.tolist() == [0] * 5 + [1] * 5
@@ -36,7 +36,7 @@ def test_captions_per_image_follow_from_the_rows(tmp_path: Path):
     assert dataset.image_index.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_one_row_per_caption(tmp_path: Path):
+def test_features_with_one_row_per_caption_are_read_once_per_image(tmp_path: Path):
     ids = [str(number // 5 + 70) for number in range(10)]
     dataset = read_precomp(write(tmp_path, rows(2).repeat(5, axis=0), 10, ids), "dev")
     assert dataset.image_ids == ("70", "71")

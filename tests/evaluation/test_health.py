@@ -34,7 +34,7 @@ def test_health_equals_a_naive_computation(k, m, seed):
     assert health.texts.elements == m and (health.texts.mean_cosine is None) == (m == 1)
 
 
-def test_collapsed_sets_show():
+def test_collapsed_sets_have_almost_no_variance():
     images = random_sets(6, 1, 16).expand(6, 4, 16)
     health = set_health(images, images, range(6)).images
     assert health.mean_cosine == pytest.approx(1)

@@ -25,7 +25,7 @@ def test_average_precision_equals_scikit_learn(seed: int, images: int):
     assert report.precision_at_10 == pytest.approx(relevant[0, best].mean())
 
 
-def test_means_are_over_objects():
+def test_map_and_precision_are_means_over_objects():
     scores = np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]])
     relevant = np.array([[True, False, False], [True, False, False]])
     report = score_objects(["first", "last"], scores, relevant)

@@ -1,6 +1,7 @@
 """Models on datasets of every format, and two models against each other."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from tiny_networks import small_cnn
 
 from diverset import EvalOptions, Model, Vocabulary, compare, evaluate
 from diverset.cli import main
-from diverset.config import ImageConfig, ModelConfig, SetConfig, TextConfig
+from diverset.config import ImageConfig, ModelConfig, SetConfig, SimilarityConfig, TextConfig
 from diverset.errors import DataError, OptionError
+from diverset.evaluation.encoded import encode_models
+from diverset.runtime.progress import Progress
 
 SPLITS = {"val": 4, "test": 3}
 
@@ -135,3 +138,25 @@ def test_two_models_are_compared_on_the_same_captions(folder, model, tmp_path, c
     content = json.loads((tmp_path / "c.json").read_text())
     assert content["comparison"]["difference"] == pytest.approx(comparison.difference)
     assert content["against"]["rsum"] == pytest.approx(second.rsum)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"protocol": "coco1k"}, "protocol is 'coco1k'; choose one of: full, coco_1k"),
+        ({"similarity": "cosine"}, "similarity is 'cosine'; choose one of: smooth_chamfer"),
+        ({"alpha": 0.0}, "alpha is 0.0"),
+    ],
+)
+def test_wrong_options_are_rejected_before_anything_is_encoded(options, message):
+    with pytest.raises(OptionError, match=message):
+        EvalOptions(**options)
+
+
+def test_smooth_chamfer_by_name_uses_the_alpha_of_the_model(folder, model, tmp_path):
+    config = replace(small_cnn(), similarity=SimilarityConfig(alpha=2.0))
+    options = EvalOptions(root=str(folder / "table"), split="val", similarity="smooth_chamfer")
+    [encoded] = encode_models(
+        [Model(config, model.vocabulary)], options, tmp_path, "cpu", Progress(enabled=False)
+    )
+    assert encoded.member.options == {"alpha": 2.0}

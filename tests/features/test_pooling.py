@@ -18,7 +18,7 @@ def test_pools_ignore_padding(name, length, padding, seed):
     torch.testing.assert_close(pool(padded, mask), pool(local, mask[:, :length]))
 
 
-def test_max_and_average():
+def test_max_and_average_leave_padding_out():
     local = torch.tensor([[[1.0, -5.0], [3.0, -1.0], [9.0, 9.0]]])
     mask = torch.tensor([[True, True, False]])
     assert make_pool("max")(local, mask).tolist() == [[3.0, -1.0]]

@@ -79,7 +79,9 @@ def test_a_file_is_parsed_once_for_all_splits(folder):
 
 def test_a_missing_caption_file_is_named(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    with pytest.raises(DataError, match="give its folder: --data.root"):
+    with pytest.raises(
+        DataError, match="no dataset.json here; give the folder of the data: --data.root"
+    ):
         read_split(DataConfig(file="dataset.json"), "train")
     with pytest.raises(DataError, match="give data.file"):
         read_split(DataConfig(root="cats"), "train")

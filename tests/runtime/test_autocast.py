@@ -19,6 +19,7 @@ def test_unknown_precision_is_rejected_by_name():
         autocast("cpu", "bf16")
 
 
-def test_fastest_precision_is_a_valid_precision():
-    with autocast(torch.device("cpu"), fastest_precision()):
-        pass
+@pytest.mark.parametrize(("has_bfloat16", "expected"), [(True, "bfloat16"), (False, "float32")])
+def test_bfloat16_is_fastest_only_where_the_cpu_has_it(monkeypatch, has_bfloat16, expected):
+    monkeypatch.setattr("diverset.runtime.autocast.cpu_has_bfloat16", lambda: has_bfloat16)
+    assert fastest_precision() == expected

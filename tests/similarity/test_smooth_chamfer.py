@@ -42,7 +42,7 @@ class TestAgainstReleasedCode:
 
     @pytest.mark.parametrize("precision", PRECISION)
     @pytest.mark.parametrize("tag", TAGS)
-    def test_every_similarity(self, tag, precision):
+    def test_similarities_equal_those_of_the_released_code(self, tag, precision):
         dtype, tolerance = PRECISION[precision]
         images, texts = self.sets(tag, dtype)
         found = {
@@ -57,7 +57,7 @@ class TestAgainstReleasedCode:
             torch.testing.assert_close(scores, expected, atol=tolerance, rtol=0)
 
     @pytest.mark.parametrize("tag", TAGS)
-    def test_gradient(self, tag):
+    def test_gradients_equal_those_of_the_released_code(self, tag):
         images, texts = (sets.requires_grad_() for sets in self.sets(tag, torch.float64))
         smooth_chamfer(images, texts)[0, 0].backward()
         for sets, side in ((images, "img"), (texts, "txt")):

@@ -43,7 +43,7 @@ def sets(count: int, size: int) -> EmbeddingSets:
     return EmbeddingSets(F.normalize(slots, dim=-1), slots, pooled=pooled)
 
 
-def test_targets_of_a_batch():
+def test_a_batch_gets_the_targets_of_its_own_rows():
     vectors = F.normalize(torch.randn(6, 4), dim=-1)
     teachers = [
         Member(sets(3, 2).elements, sets(6, 3).elements, "smooth_chamfer", {"alpha": alpha})

@@ -5,6 +5,7 @@ import shutil
 import pytest
 from photos.library_support import make_image, make_images, make_model
 
+from diverset.evaluation.calibration import Calibration
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
 from diverset.photos.search.query import SearchQuery
@@ -49,8 +50,18 @@ def test_pages_of_hits_join_to_the_whole_ranking(searcher, query):
     assert [name for page in pages for name in names(page)] == whole
     assert [len(page.matches) for page in pages] == [2, 2, 2, 0]
     assert {page.total for page in pages} == {6}
+
+
+@pytest.mark.parametrize("query", [{}, {"required": ["snow"]}, {"coverage": True}])
+def test_probabilities_fall_from_page_to_page(searcher, query):
+    calibrated = Searcher(searcher.library, Calibration(-6.0, similarity=12.0))
+    pages = [
+        calibrated.search(SearchQuery("a dog", k=2, offset=offset, **query))
+        for offset in range(0, 6, 2)
+    ]
     probabilities = [match.probability for page in pages for match in page.matches]
-    assert probabilities == [None] * 6 or probabilities == sorted(probabilities, reverse=True)
+    assert len(set(probabilities)) > 1
+    assert probabilities == sorted(probabilities, reverse=True)
 
 
 def test_only_copies_that_pass_the_filter_are_hits(searcher, tmp_path):
