@@ -233,7 +233,7 @@ class ModelConfig:
 
 Config = TypeVar("Config")
 
-# A configuration comes with a model, so it may be anybody's.
+# A configuration comes with a model, which may be from an unknown source.
 MAX_NUMBER = 2**24
 MAX_OPTIONS = {
     "size": 4096, "iterations": 100, "steps": 100, "heads": 1024, "mlp_factor": 1024, "grid": 1024,

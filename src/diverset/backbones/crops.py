@@ -16,7 +16,7 @@ Box = tuple[int, int, int, int]
 
 
 def grid_side(crops: int) -> int:
-    """Rows and columns of squares in a set of so many views; 0 for the whole image alone.
+    """Rows and columns of squares in a set of `crops` views; 0 for the whole image alone.
 
     >>> [grid_side(crops) for crops in (1, 5, 10)]
     [0, 2, 3]

@@ -21,7 +21,7 @@ from diverset.errors import ShapeError
 
 @dataclass(frozen=True)
 class ViewPreprocess(Preprocess):
-    """An image as views: as the model's own processor prepares it, and squares of it likewise.
+    """An image as views: the whole image and squares of it, all prepared by the model's processor.
 
     Attributes:
         crops: number of views.

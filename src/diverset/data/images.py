@@ -41,7 +41,7 @@ def open_image(
     Args:
         path: a file of one of the `formats`, or a RAW file by its name.
         min_size: decode a larger JPEG at 1/2, 1/4 or 1/8 of its size as long as both sides keep
-            this many pixels, and shrink 16-bit and very large images likewise; several times
+            this many pixels, and shrink 16-bit and very large images as well; several times
             faster for photographs of many megapixels.
         data: the content of the file if it was read already; the path is then used in errors only.
 

@@ -1,8 +1,8 @@
-"""Annotated matches of a collection of which only a part may be there.
+"""Annotated matches, restricted to the available part of a collection.
 
-ECCV Caption and CxC annotate COCO's 5,000 test images. If some of the images cannot be had, matches
-are restricted to the images and captions that are there; a query that had matches and has none left
-is skipped. On the whole collection nothing changes.
+ECCV Caption and CxC annotate COCO's 5,000 test images. If some of these images are missing, matches
+are restricted to the available images and captions; a query that loses all its matches is skipped.
+On the whole collection nothing changes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def annotated_captions(
 
 
 def share(part: Sized, whole: Sized) -> str:
-    """How much of a collection is there.
+    """How much of a collection is available.
 
     >>> share(range(4407), range(5000))
     '4,407 of 5,000'

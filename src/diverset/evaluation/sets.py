@@ -2,7 +2,7 @@
 
 The literature evaluates Flickr30K on 1,000 images and COCO on 5,000 ("full"), and COCO also as
 the mean over five consecutive folds of 1,000 of the 5,000 images ("coco_1k"). If some of the images
-cannot be had, there are fewer folds; images after the last whole fold are left out.
+are missing, there are fewer folds; images after the last whole fold are left out.
 """
 
 from __future__ import annotations

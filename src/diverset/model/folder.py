@@ -88,5 +88,5 @@ def read_config(folder: str | PathLike[str]) -> dict[str, Any]:
     if not isinstance(backbones, dict) or not all(
         isinstance(value, str) for value in (content["fingerprint"], *backbones.values())
     ):
-        raise CheckpointError(f"the fingerprints in {path / CONFIG} are no text; copy it again")
+        raise CheckpointError(f"the fingerprints in {path / CONFIG} are not text; copy it again")
     return content

@@ -205,7 +205,7 @@ class LossConfig:
     soft_backbone: str = "minilm"
     """Frozen text backbone; captions are compared by their mean token states."""
     mask_related: bool = False
-    """A text is no negative of an image whose captions and labels contain all its content words.
+    """A text is not a negative of an image whose captions and labels contain all its content words.
     With it, or with data.short_texts, texts of up to four words take part in InfoNCE only."""
     off_global: float = 0.0
     """Weight of MaxMatch's loss that pushes elements away from the global feature."""

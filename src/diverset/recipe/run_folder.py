@@ -69,7 +69,7 @@ def check_run(folder: Path, recipe: Recipe) -> None:
 
 @contextmanager
 def start_run(folder: Path, recipe: Recipe) -> Iterator[None]:
-    """Write recipe and environment, and keep other trainings out of the folder meanwhile."""
+    """Write recipe and environment; inside the block, no other process can train in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     busy = f"another training is running in {folder}; wait until it is done, or give another --out"
     with file_lock(folder / LOCK, busy):

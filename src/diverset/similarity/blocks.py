@@ -120,7 +120,7 @@ def block_shape(
     """The number of images and texts to score at once, within the memory bound.
 
     On a CPU a block should be small enough to stay in the cache until it is reduced, and large
-    enough that threads seldom wait for each other, which is expensive on shared cores.
+    enough that threads rarely wait for each other, which is expensive on shared cores.
     """
     if max_memory < 2**20:
         raise OptionError(f"max_memory is {max_memory} bytes; give at least {2**20} (1 MiB)")

@@ -77,7 +77,7 @@ def content_words(text: str) -> set[str]:
 
 
 def image_words(text: str) -> set[str]:
-    """The words that a text of an image stands for: a man is also a person.
+    """The words of a text of an image, and what they imply: a man is also a person.
 
     >>> sorted(image_words("a man"))
     ['man', 'person']

@@ -164,7 +164,7 @@ def _print_result(result: IndexingResult) -> None:
 
 
 def _ignored(library: Library) -> Counter[str]:
-    """Files that are no images, by kind, when the folders were last indexed."""
+    """Files that are not images, by kind, when the folders were last indexed."""
     by_root: dict[str, dict[str, int]] = library.info.get("ignored", {})
     roots = {str(root) for root in library.catalog.roots}
     total: Counter[str] = Counter()
@@ -192,7 +192,7 @@ def status(args: argparse.Namespace) -> int:
             "damaged": (problems := library.damaged_segments()),
         }
     if args.json:
-        # Bytes of a name that are not UTF-8 are no JSON either.
+        # JSON cannot hold the bytes of a name that is not UTF-8.
         text = json.dumps(content, indent=2, ensure_ascii=False)
         print(text.encode("utf-8", "backslashreplace").decode())
         return 0

@@ -1,5 +1,4 @@
-"""Bringing a library up to date with its folders: only changed files are read, only new content is
-encoded.
+"""Update a library from its folders: only changed files are read, only new content is encoded.
 
 A file counts as unchanged if size and time are the same. The content of the others is hashed: if
 it is indexed already, as after a move or a copy, its set is reused. Every batch is durable, so a

@@ -176,7 +176,7 @@ class Library:
             return None
         try:
             return record if os.path.realpath(record.path) == record.real_path else None
-        except OSError:  # a link that is exchanged for a file meanwhile
+        except OSError:  # a link that was replaced by a file at this moment
             return None
 
     def check_current(self) -> None:

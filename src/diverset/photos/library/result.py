@@ -45,12 +45,12 @@ def describe_ignored(ignored: Mapping[str, int]) -> str:
     """Numbers of ignored files by kind, the most frequent first.
 
     >>> describe_ignored({".svg": 1, ".mov": 3})
-    '4 files that are no images: 3 .mov, 1 .svg'
+    '4 files that are not images: 3 .mov, 1 .svg'
     """
     kinds = sorted(ignored.items(), key=lambda kind: (-kind[1], kind[0]))
     parts = [f"{count:,} {name}" for name, count in kinds[:MAX_KINDS]]
     if rest := sum(count for _, count in kinds[MAX_KINDS:]):
         parts.append(f"{rest:,} of {len(kinds) - MAX_KINDS} other kinds")
     total = sum(ignored.values())
-    files = "file that is no image" if total == 1 else "files that are no images"
+    files = "file that is not an image" if total == 1 else "files that are not images"
     return f"{total:,} {files}: {', '.join(parts)}"

@@ -36,7 +36,7 @@ class Walk:
         roots: where to start.
         avoid: folders that are never entered.
         unreadable: paths that could not be read, with the reason.
-        ignored: number of files that are no images, by folder and kind (their suffix).
+        ignored: number of files that are not images, by folder and kind (their suffix).
         special: named pipes, sockets and devices, with their kind.
     """
 
@@ -93,7 +93,7 @@ class Walk:
                     self.unreadable[entry.path] = error.strerror or str(error)
 
     def ignored_below(self, root: Path) -> Counter[str]:
-        """Number of files under a root that are no images, by kind."""
+        """Number of files under a root that are not images, by kind."""
         total: Counter[str] = Counter()
         for folder, kinds in self.ignored.items():
             if folder == str(root) or is_below(folder, [root]):

@@ -222,7 +222,9 @@ class Searcher:
         """Matches in groups by how similar the elements are that matched."""
         stored = self.library.images.get([match.id for match in matches]) if matches else None
         sets = dict(zip(stored.ids, stored.sets, strict=True)) if stored else {}
-        present = [match for match in matches if match.id in sets]  # not deleted meanwhile
+        present = [
+            match for match in matches if match.id in sets
+        ]  # the others were deleted after the search
         elements = [sets[match.id][match.element] for match in present]
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from diverset.photos.search.terminal_images import ITERM2, KITTY, SIXEL
 
-TIMEOUT = 0.5  # seconds until a terminal that does not answer is given up
+TIMEOUT = 0.5  # seconds to wait for the answer of a terminal
 CELL_WIDTH, DEFAULT_COLUMNS = 8, 80  # pixels and cells, if the terminal does not say
 MAX_WIDTH = 1200  # pixels of a contact sheet
 # A query image that is not shown, then the question which every terminal answers.

@@ -41,7 +41,7 @@ def _png(image: Image.Image) -> bytes:
 
 
 def _kitty(png: bytes, columns: int) -> Iterator[bytes]:
-    """Chunks; q=2: the terminal must not answer, nobody would read it."""
+    """Chunks; q=2: the terminal must not answer, since nothing reads the answer."""
     data = base64.b64encode(png)
     chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)]
     for number, chunk in enumerate(chunks):
