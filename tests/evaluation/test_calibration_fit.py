@@ -23,7 +23,7 @@ TEXTS = {CAPTION: "a big dog in the big town", PHRASE: "big dog", NOUN: "dog", A
 def make_collection(seed, images=400, queries=60):
     """Similarities of which each says exactly how probable its image is: logit = 12 s - 9."""
     rng = np.random.default_rng(seed)
-    queries, scores = [], []
+    labelled, scores = [], []
     for kind, text in TEXTS.items():
         for _ in range(queries):
             similarity = np.clip(rng.normal(0.3, 0.2, images), -1, 1)
@@ -31,9 +31,9 @@ def make_collection(seed, images=400, queries=60):
             relevant[similarity.argmax()] = (
                 True  # every query but an absent noun has a relevant image
             )
-            queries.append(LabelledQuery(kind, text, relevant & (kind != ABSENT)))
+            labelled.append(LabelledQuery(kind, text, relevant & (kind != ABSENT)))
             scores.append(similarity - (0.3 if kind == ABSENT else 0))
-    return Collection(queries, np.stack(scores))
+    return Collection(labelled, np.stack(scores))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_probabilities_of_other_images_are_reliable_also_under_narrow_filters(fi
             assert abs(said - observed) < 0.05 + 2 * np.sqrt(0.25 / count)
 
 
-def test_few_queries_with_a_right_image_are_weak_and_many_without_one_are(fitted):
+def test_confidence_is_weak_for_few_queries_with_a_relevant_image_and_many_without(fitted):
     rng, other = np.random.default_rng(1), make_collection(9, queries=300)
     for kind in (CAPTION, PHRASE, NOUN):
         for size in (*SIZES, 50):
@@ -67,7 +67,7 @@ def test_similarities_without_information_give_equal_probabilities(caplog):
     assert low == pytest.approx(high) and "equally probable" in caplog.text
 
 
-def test_samples_contain_a_right_image():
+def test_samples_contain_a_relevant_image():
     rng, relevant = np.random.default_rng(0), np.arange(50) == 7
     for size in (1, 3, 50):
         assert 7 in sample(LabelledQuery(NOUN, "dog", relevant), size, rng)

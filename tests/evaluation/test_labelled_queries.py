@@ -35,7 +35,7 @@ def test_words_are_compared_in_the_singular():
     assert words("glass bus tennis") == ["glass", "bus", "tennis"]
 
 
-def test_an_image_is_right_for_a_noun_if_a_caption_contains_it(dataset):
+def test_an_image_is_relevant_to_a_noun_if_a_caption_contains_it(dataset):
     index = CaptionIndex(dataset)
     assert images(index.images_with(["dog"])) == [0, 1]
     assert images(index.images_with(["dog", "hat"])) == [1]
