@@ -49,22 +49,14 @@ def read_table(
         raise OptionError(
             f"split is {split!r} and split_column is {split_column!r}; give both or neither"
         )
-    columns = [image_column, caption_column] + ([split_column] if split_column else [])
     names = None if split is None else split.split("+")
     images: dict[str, int] = {}
     captions: list[str] = []
     image_index: list[int] = []
     splits: set[str] = set()
-    for position, row in read_rows(file, columns):
-        for column, value in zip(columns, row, strict=True):
-            if not isinstance(value, str) or not value.strip():
-                raise DataError(
-                    f"{position} of {file} has {value!r} in column {column!r}; "
-                    "fill it in or remove the row"
-                )
-        image, caption, *rest = (value.strip() for value in row)
-        splits.update(rest)
-        if names is None or rest[0] in names:
+    for image, caption, *of_split in _captions(file, image_column, caption_column, split_column):
+        splits.update(of_split)
+        if names is None or of_split[0] in names:
             image_index.append(images.setdefault(image, len(images)))
             captions.append(caption)
     for name in names or ():
@@ -80,6 +72,21 @@ def read_table(
         image_index=np.array(image_index, dtype=np.int64),
     )
     return attach_images(dataset, image_root, [[image] for image in images], missing)
+
+
+def _captions(
+    file: Path, image_column: str, caption_column: str, split_column: str | None
+) -> Iterator[list[str]]:
+    """Image, caption and, if it has a column, split of every row; none of them is empty."""
+    columns = [image_column, caption_column, *([split_column] if split_column else [])]
+    for position, row in read_rows(file, columns):
+        for column, value in zip(columns, row, strict=True):
+            if not isinstance(value, str) or not value.strip():
+                raise DataError(
+                    f"{position} of {file} has {value!r} in column {column!r}; "
+                    "fill it in or remove the row"
+                )
+        yield [value.strip() for value in row]
 
 
 def read_rows(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:

@@ -25,14 +25,14 @@ def copy(source: str, target: str) -> int:
     return 0
 
 
-def load_shards(address: str, folder: str, rank: int | None, world: int | None) -> int:
+def load_shards(address: str, folder: str, rank: int | None, world_size: int | None) -> int:
     """Load shards into a store, which is created if missing."""
-    rank, world = resolve_rank(rank, world)
+    rank, world_size = resolve_rank(rank, world_size)
     shards = Path(folder)
     settings = read_manifest(shards).settings
     with closing(open_or_create(address, settings)) as store, Progress() as progress:
-        journal = _journal(f"{shards.resolve()} {rank} {world}", address)
-        written = transfer.load_shards(shards, store, journal, progress.update, rank, world)
+        journal = _journal(f"{shards.resolve()} {rank} {world_size}", address)
+        written = transfer.load_shards(shards, store, journal, progress.update, rank, world_size)
         print(f"{written} items written, {store.count()} in the store")
     return 0
 

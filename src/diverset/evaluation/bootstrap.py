@@ -66,13 +66,7 @@ def paired_bootstrap(
         raise OptionError(f"resamples is {resamples}; give 1 or more")
     if not 0 < confidence < 1:
         raise OptionError(f"confidence is {confidence}; give a number between 0 and 1")
-    sizes = [(len(run.image_to_text), len(run.image_index)) for run in (first, second)]
-    if sizes[0] != sizes[1] or (first.image_index != second.image_index).any():
-        raise InputError(
-            f"the runs have different queries: {sizes[0][0]} images and {sizes[0][1]} captions, "
-            f"{sizes[1][0]} and {sizes[1][1]}; evaluate both on one collection, captions in the "
-            "same order"
-        )
+    _check_same_queries(first, second)
     captions = np.bincount(first.image_index, minlength=len(first.image_to_text))
     first_hits, second_hits = _hits(first), _hits(second)
     differences = _resampled_differences(second_hits - first_hits, captions, resamples, seed)
@@ -94,6 +88,16 @@ def paired_bootstrap(
         resamples=resamples,
         seed=seed,
     )
+
+
+def _check_same_queries(first: Ranks, second: Ranks) -> None:
+    sizes = [(len(run.image_to_text), len(run.image_index)) for run in (first, second)]
+    if sizes[0] != sizes[1] or (first.image_index != second.image_index).any():
+        raise InputError(
+            f"the runs have different queries: {sizes[0][0]} images and {sizes[0][1]} captions, "
+            f"{sizes[1][0]} and {sizes[1][1]}; evaluate both on one collection, captions in the "
+            "same order"
+        )
 
 
 def _hits(ranks: Ranks) -> Float[NDArray[np.float64], "2 images"]:

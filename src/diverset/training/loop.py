@@ -75,7 +75,7 @@ def fit(
 
     while state.epoch < config.epochs and not out_of_patience(state, config):
         set_training_mode(model, recipe, state.epoch)
-        if forward is None or state.epoch == config.frozen_epochs:
+        if forward is None or state.epoch == config.frozen_epochs:  # other parameters are trained
             forward = wrap(model, fabric)
         started = time.monotonic()
         epoch_batches = replace(batches, epoch=state.epoch)

@@ -48,10 +48,7 @@ def index_folders(
         library.catalog.add_root(root)
     started, result = time.monotonic(), IndexingResult(repaired=quick_repair(library))
     walk = Walk(roots or library.catalog.roots, avoid=[library.folder])
-    on_disk = list(walk)
-    files = [file for file in on_disk if is_storable(file.path)]
-    not_utf8 = [file.path for file in on_disk if not is_storable(file.path)]
-    result.skipped.update(dict.fromkeys(not_utf8, "the name is not UTF-8; rename it"))
+    files = _storable_files(walk, result)
     records = {record.path: record for record in library.catalog.files()}
     _protect_missing_roots(walk, files, records)
     changed = [
@@ -60,13 +57,7 @@ def index_folders(
         if file.path not in records or not records[file.path].is_unchanged(file)
     ]
     result.total, result.unchanged = len(files), len(files) - len(changed)
-    result.skipped.update(walk.unreadable | walk.special)
-    library.set_unlisted(result.skipped, walk.roots)
-    ignored = {str(root): walk.ignored_below(root) for root in walk.roots}
-    known = library.catalog.info.get("ignored", {})
-    if not ignored.items() <= known.items():
-        library.catalog.set_info("ignored", {**known, **ignored})
-    result.ignored = sum(walk.ignored.values(), Counter())
+    _record_left_out(library, walk, result)
     if changed:  # torch is not imported where nothing has changed
         from diverset.photos.library.indexing_job import IndexingJob
 
@@ -91,6 +82,28 @@ def remove_files(library: Library, records: Sequence[FileRecord]) -> None:
         library.catalog.put_files(replace(record, status=PENDING) for record in records)
         library.images.delete(paths)
         library.catalog.remove_files(paths)
+
+
+def _storable_files(walk: Walk, result: IndexingResult) -> list[ImageFile]:
+    """The image files of a walk; those whose names cannot be stored are skipped."""
+    files = []
+    for file in walk:
+        if is_storable(file.path):
+            files.append(file)
+        else:
+            result.skipped[file.path] = "the name is not UTF-8; rename it"
+    return files
+
+
+def _record_left_out(library: Library, walk: Walk, result: IndexingResult) -> None:
+    """Record what the walk could not read, and how many files are not images."""
+    result.skipped.update(walk.unreadable | walk.special)
+    library.set_unlisted(result.skipped, walk.roots)
+    ignored = {str(root): walk.ignored_below(root) for root in walk.roots}
+    known = library.catalog.info.get("ignored", {})
+    if not ignored.items() <= known.items():
+        library.catalog.set_info("ignored", {**known, **ignored})
+    result.ignored = sum(walk.ignored.values(), Counter())
 
 
 def _protect_missing_roots(walk: Walk, files: Sequence[ImageFile], known: Iterable[str]) -> None:
