@@ -106,6 +106,26 @@ def test_elements_on_the_command_line_count_from_1(number, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["demo", "--epochs", "0"], "--epochs is 0; give a number above 0"),
+        (["evaluate", "photos", "--device", "gpu"], "device is 'gpu'; give auto, cpu"),
+        (["evaluate", "photos", "--protocol", "1k"], "protocol is '1k'; choose one of"),
+        (["train", "scenes", "--out", "x", "--loss.margin", "wide"], "Got value: wide; `diverset"),
+        (["evaluate", "photos"], "give the folder of the data: --data.root, or --data"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_option_is_one_line_with_the_next_step(
+    command, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(command) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
 def test_demo_trains_and_its_runs_can_be_evaluated(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--epochs", "1", "--images", "64"]) == 0

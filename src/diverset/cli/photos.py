@@ -35,7 +35,13 @@ def _add_index(verbs: Verbs) -> None:
         "diverset index ~/Pictures --model openai/clip-vit-base-patch32 --library clip",
         'diverset index ~/Pictures --model "models/siglip?crops=5&prompt=a photo of {}"',
     )
-    parser.add_argument("sources", nargs="*", type=path, metavar="FOLDER_OR_TABLE")
+    parser.add_argument(
+        "sources",
+        nargs="*",
+        type=path,
+        metavar="FOLDER_OR_TABLE",
+        help="folder of photos, or table of texts (.csv, .tsv, .parquet)",
+    )
     parser.add_argument(
         "--all", action="store_true", help="update all folders and tables of the library"
     )
@@ -44,8 +50,10 @@ def _add_index(verbs: Verbs) -> None:
     parser.add_argument(
         "--forget", action="store_true", help="remove the sources from the library, not from disk"
     )
-    parser.add_argument("--column", help="text column of a table (default: caption or text)")
-    parser.add_argument("--workers", type=int, help="threads that read and encode (default: cores)")
+    parser.add_argument("--column", help="text column of a table (default: caption, text or title)")
+    parser.add_argument(
+        "--workers", type=int, help="threads that read and encode (default: one per core)"
+    )
     parser.add_argument("--batch", type=int, default=16, help="images per batch (default: 16)")
     add_library(parser)
 
@@ -98,16 +106,22 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         help="must not be in the photo; can be repeated",
     )
     parser.add_argument(
-        "--coverage", action="store_true", help="score by the least-matched query element"
+        "--coverage",
+        action="store_true",
+        help="rank by the element of the query that matches least",
     )
     parser.add_argument(
-        "--weights", type=float, nargs="+", default=[], help="weights of the elements of the query"
+        "--weights",
+        type=float,
+        nargs="+",
+        default=[],
+        help="weights of the elements of the text, in order",
     )
     parser.add_argument(
         "--min-probability",
         type=float,
         metavar="P",
-        help="leave out hits that are less probable, 0 to 1",
+        help="leave out hits below this probability, 0 to 1",
     )
 
 
@@ -177,7 +191,7 @@ def _add_watch(verbs: Verbs) -> None:
         nargs="*",
         type=path,
         metavar="FOLDER",
-        help="(default: the folders of the library)",
+        help="folder to watch (default: those of the library)",
     )
     parser.add_argument(
         "--every", type=float, default=10, help="seconds between scans (default: 10)"
@@ -227,7 +241,7 @@ def _add_snapshots(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "restore",
-        "replace the library by a snapshot",
+        "replace the library with a snapshot",
         _command("library", "restore", "maintenance"),
         "diverset restore ~/backup/photos-2026-11",
     )
@@ -246,17 +260,21 @@ def _add_serve(verbs: Verbs) -> None:
         "diverset serve --access-log requests.log",
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="(default: 127.0.0.1, this machine only)"
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on (default: 127.0.0.1, this machine only)",
     )
-    parser.add_argument("--port", type=int, default=8765, help="(default: 8765)")
+    parser.add_argument("--port", type=int, default=8765, help="port to listen on (default: 8765)")
     tokens = parser.add_mutually_exclusive_group()
     tokens.add_argument(
         "--token",
-        help="what clients must send (default: a new one, printed as part of the link); safer as "
-        "variable DIVERSET_TOKEN",
+        help="secret that clients must send (default: a new one, printed as part of the link); "
+        "safer in the environment variable DIVERSET_TOKEN",
     )
     tokens.add_argument(
-        "--no-token", action="store_true", help="everybody on this machine may search; no token"
+        "--no-token",
+        action="store_true",
+        help="let everybody on this machine search without a token",
     )
     parser.add_argument(
         "--access-log",
@@ -264,9 +282,7 @@ def _add_serve(verbs: Verbs) -> None:
         metavar="FILE",
         help="append one line of JSON per request; - for stderr",
     )
-    parser.add_argument(
-        "--log-queries", action="store_true", help="what was searched for, in the access log"
-    )
+    parser.add_argument("--log-queries", action="store_true", help="also log what was searched for")
     parser.add_argument(
         "--max-megabytes", type=float, default=20, help="largest upload (default: 20)"
     )
@@ -302,7 +318,7 @@ def _add_export(verbs: Verbs) -> None:
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
-        help="a folder of a run or a model, a shipped model, or a CLIP, SigLIP or SigLIP 2 by "
+        help="folder of a run or a model, a shipped model, or a CLIP, SigLIP or SigLIP 2 by "
         "folder or hub name, with ?crops=5 for sets (default: that of the library, or photos)",
     )
 
@@ -329,7 +345,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--show",
         action=argparse.BooleanOptionalAction,
         help="show the hits in the terminal, if it can show images: kitty, iTerm2 or sixel "
-        "(default: if the terminal is known to)",
+        "(default: only in a terminal that is known to)",
     )
     add_library(parser)
 

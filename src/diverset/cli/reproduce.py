@@ -102,15 +102,22 @@ def add_demo(verbs: Verbs) -> None:
         "diverset demo",
         "diverset demo --out my-demo --epochs 3 --images 500",
     )
-    parser.add_argument("--out", type=path, default="runs/demo", help="folder (default: runs/demo)")
-    parser.add_argument("--seed", type=int, default=0, help="(default: 0)")
-    parser.add_argument("--epochs", type=int, help="fewer for a quick look (default: 10)")
-    parser.add_argument("--images", type=int, default=2000, help="for training (default: 2000)")
+    parser.add_argument(
+        "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
+    parser.add_argument("--epochs", type=int, help="epochs of each training (default: 10)")
+    parser.add_argument(
+        "--images", type=int, default=2000, help="training images to draw (default: 2000)"
+    )
 
 
 def _demo(args: argparse.Namespace) -> int:
     require(*TRAINING)
+    from diverset.errors import check_positive
     from diverset.reproduce.demo import run_demo
 
+    check_positive("--epochs", args.epochs)
+    check_positive("--images", args.images)
     run_demo(Path(args.out), args.seed, args.epochs, args.images)
     return 0

@@ -40,7 +40,7 @@ def _add_encode(verbs: Verbs) -> None:
         "model",
         type=path,
         metavar="MODEL",
-        help="a folder of a run or a model, a shipped model (photos), or a CLIP or SigLIP by "
+        help="folder of a run or a model, a shipped model (photos), or a CLIP or SigLIP by "
         "folder or hub name",
     )
     parser.add_argument("out", type=path, help="folder for the shards")

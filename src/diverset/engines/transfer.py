@@ -3,8 +3,8 @@
 A journal file records the progress and the state of the source, so that an interrupted transfer
 resumes. It is ignored if the source has changed since, or if the target holds fewer items than
 recorded: then everything is copied again, which is harmless. Engines have no cheap state, so a copy
-from an engine always starts over. Nothing is deleted from a target: items that were deleted from the
-source stay in it.
+from an engine always starts over. Nothing is deleted from a target, even if the source has deleted
+it.
 """
 
 from __future__ import annotations
