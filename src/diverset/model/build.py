@@ -12,6 +12,7 @@ from diverset.backbones import (
     TextBackbone,
     load_image_backbone,
     load_text_backbone,
+    load_text_parts,
 )
 from diverset.config import (
     PRECOMPUTED,
@@ -61,6 +62,8 @@ def backbone_parts(config: ImageConfig | TextConfig, pretrained: bool = True) ->
     """
     if not config.trainable_blocks:
         return BackboneParts()
+    if isinstance(config, TextConfig) and config.cache_frozen_features and not pretrained:
+        return BackboneParts(*load_text_parts(config.backbone or "", config.trainable_blocks))
     backbone = _configured_backbone(config, pretrained)
     if config.cache_frozen_features:
         return BackboneParts(*backbone.split(config.trainable_blocks))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.backbones import Backbone
-from diverset.errors import InputError
+from diverset.errors import InputError, OptionError
 from diverset.runtime.autocast import autocast
 from diverset.types import EmbeddingSets, Features, Maps, Padded
 
@@ -75,6 +75,23 @@ class Encoder(nn.Module):
                 copy.backbone = copy.backbone.for_inference()
             self._inference = (versions, copy)
         return self._inference[1]
+
+
+class UnloadedEncoder(Encoder):
+    """In place of the side of a model that was not loaded."""
+
+    def __init__(self, side: str) -> None:
+        super().__init__(nn.Identity(), nn.Identity())
+        self.side = side
+
+    def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
+        raise self._error()
+
+    def encode(self, batches: Iterable[Inputs], precision: str = "float32") -> Tensor:
+        raise self._error()
+
+    def _error(self) -> OptionError:
+        return OptionError(f"the {self.side} side of this model was not loaded; load all of it")
 
 
 @contextmanager

@@ -61,9 +61,9 @@ class FrozenBackbones:
         with _LOADING:
             if side not in self._ready:
                 backbone = self._parts.pop(side, None) or frozen_backbone(self._configs[side])
-                fingerprint = backbone.fingerprint()
-                self._check(side, fingerprint)
-                self._ready[side] = backbone.for_inference(), fingerprint
+                ready = backbone.for_inference()
+                self._check(side, ready.fingerprint())
+                self._ready[side] = ready, ready.fingerprint()
             return self._ready[side]
 
     def _check(self, side: str, fingerprint: str) -> None:

@@ -31,7 +31,12 @@ class ModelIdentity(NamedTuple):
     model: Model | None = None
 
 
-def load(name: str | PathLike[str], device: str = "cpu", allow_download: bool = False) -> Model:
+def load(
+    name: str | PathLike[str],
+    device: str = "cpu",
+    allow_download: bool = False,
+    texts_only: bool = False,
+) -> Model:
     """A trained model, ready to encode.
 
     Args:
@@ -43,6 +48,7 @@ def load(name: str | PathLike[str], device: str = "cpu", allow_download: bool = 
         device: where to put it: "cpu", "cuda", ... or "auto", a GPU if there is one.
         allow_download: whether a model may be downloaded from the hub; otherwise only its cache is
             used.
+        texts_only: leave out the image side of a model of our own, which is faster.
     """
     spec, folder = parse_spec(name), model_folder(name, allow_download)
     from diverset.runtime.device import resolve_device  # imports torch
@@ -58,7 +64,7 @@ def load(name: str | PathLike[str], device: str = "cpu", allow_download: bool = 
         raise OptionError(f"{name} has options, which only CLIP and SigLIP models take")
     from diverset.model.model import Model  # imports torch
 
-    return Model.from_pretrained(folder, device)
+    return (Model.text_side if texts_only else Model.from_pretrained)(folder, device)
 
 
 def identify(name: str | PathLike[str]) -> ModelIdentity:

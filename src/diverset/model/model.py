@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,14 @@ from diverset.config import CROSS_ATTENTION, ImageConfig, ModelConfig, TextConfi
 from diverset.cross_attention import nonzero_rows, scan
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import CheckpointError, InputError, OptionError, check_count
-from diverset.model.build import backbone_parts, image_modules, pair_similarity, text_modules
-from diverset.model.encoder import Encoder, Inputs, evaluation_mode
+from diverset.model.build import (
+    BackboneParts,
+    backbone_parts,
+    image_modules,
+    pair_similarity,
+    text_modules,
+)
+from diverset.model.encoder import Encoder, Inputs, UnloadedEncoder, evaluation_mode
 from diverset.model.expected_shapes import check_shapes
 from diverset.model.frozen_backbones import FrozenBackbones
 from diverset.model.hub import local_folder, push_folder
@@ -30,6 +37,7 @@ from diverset.model.pretrained import (
     model_fingerprint,
     narrow,
     read_folder,
+    saved_fingerprint,
     write_folder,
 )
 from diverset.model.reference import read_reference
@@ -51,8 +59,9 @@ class Model(nn.Module):
     Args:
         config: what to build.
         vocabulary: needed where texts are encoded by a bi-GRU.
-        pretrained: False builds trainable image backbones without their pretrained weights, for
-            weights that are loaded afterwards.
+        pretrained: False builds trainable backbones without their pretrained weights where that is
+            faster, for weights that are loaded afterwards.
+        texts_only: leave the image side out; see `text_side`.
 
     >>> from diverset.config import ModelConfig, SetConfig
     >>> words = Vocabulary.build(["a dog runs", "a cat sleeps"], min_count=1)
@@ -66,15 +75,22 @@ class Model(nn.Module):
     """
 
     def __init__(
-        self, config: ModelConfig, vocabulary: Vocabulary | None = None, pretrained: bool = True
+        self,
+        config: ModelConfig,
+        vocabulary: Vocabulary | None = None,
+        pretrained: bool = True,
+        texts_only: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
         self.vocabulary = vocabulary
-        images, texts = image_modules(config), text_modules(config, vocabulary)
-        image_parts = backbone_parts(config.image, pretrained)
-        text_parts = backbone_parts(config.text)
-        self.image_encoder = Encoder(*images, image_parts.trainable)
+        images = None if texts_only else image_modules(config)
+        texts = text_modules(config, vocabulary)
+        image_parts = BackboneParts() if texts_only else backbone_parts(config.image, pretrained)
+        text_parts = backbone_parts(config.text, pretrained)
+        self.image_encoder = (
+            Encoder(*images, image_parts.trainable) if images else UnloadedEncoder("image")
+        )
         self.text_encoder = Encoder(*texts, text_parts.trainable)
         parts = {"image": image_parts.frozen if pretrained else None, "text": text_parts.frozen}
         self._frozen = FrozenBackbones(
@@ -84,6 +100,7 @@ class Model(nn.Module):
             MatchProbability() if config.similarity.kind == "match_probability" else None
         )
         self.cross_attention = pair_similarity(config.dim, config.similarity)
+        self._saved_fingerprint: str | None = None  # of a model of which a part is loaded
 
     @property
     def device(self) -> torch.device:
@@ -277,7 +294,7 @@ class Model(nn.Module):
 
     def fingerprint(self) -> str:
         """A hash of configuration and weights; files made with a model carry it."""
-        return model_fingerprint(self.config, self.state_dict())
+        return self._saved_fingerprint or model_fingerprint(self.config, self.state_dict())
 
     def save_pretrained(
         self,
@@ -345,16 +362,33 @@ class Model(nn.Module):
                 the hub's cache.
             revision: a branch, tag or commit of a model of the hub.
         """
-        folder = local_folder(folder, allow_download, revision)
+        return cls._load(local_folder(folder, allow_download, revision), device)
+
+    @classmethod
+    def text_side(cls, folder: str | PathLike[str], device: torch.device | str = "cpu") -> Model:
+        """Load a model that encodes texts only, in a fraction of the time: the weights of the image
+        side are checked but not built."""
+        return cls._load(folder, device, texts_only=True)
+
+    @classmethod
+    def _load(
+        cls, folder: str | PathLike[str], device: torch.device | str, texts_only: bool = False
+    ) -> Model:
         saved = read_folder(folder)
         check_shapes(saved.config, saved.vocabulary, saved.tensors, str(folder))
-        model = cls(saved.config, saved.vocabulary, pretrained=False)
-        load_strictly(model, saved.tensors, str(folder))
-        if model.fingerprint() != saved.fingerprint:
+        with ThreadPoolExecutor(1) as hashing:  # beside the construction
+            fingerprint = hashing.submit(saved_fingerprint, saved)
+            model = cls(saved.config, saved.vocabulary, pretrained=False, texts_only=texts_only)
+            unused = ("image_encoder.",) if texts_only else ()
+            loaded = {name: t for name, t in saved.tensors.items() if not name.startswith(unused)}
+            load_strictly(model, loaded, str(folder))
+        if fingerprint.result() != saved.fingerprint:
             raise CheckpointError(
                 f"the weights in {folder} do not belong to its config.json (fingerprint "
-                f"{model.fingerprint()}, expected {saved.fingerprint}); copy the whole folder again"
+                f"{fingerprint.result()}, expected {saved.fingerprint}); copy the whole folder "
+                "again"
             )
+        model._saved_fingerprint = saved.fingerprint if texts_only else None
         model._frozen.expect(saved.frozen_backbones, str(folder))
         return model.eval().to(device)
 

@@ -43,10 +43,9 @@ def write_folder(folder: str | PathLike[str], saved: SavedModel, card: str | Non
     """Write a model; the folder is created if it does not exist."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
-    as_loaded = {name: _as_float32(tensor) for name, tensor in saved.tensors.items()}
     content = {
         "format": FORMAT,
-        "fingerprint": model_fingerprint(saved.config, as_loaded),
+        "fingerprint": saved_fingerprint(saved),
         "model": to_dict(saved.config),
         "frozen_backbones": saved.frozen_backbones,
     }
@@ -85,6 +84,12 @@ def read_folder(folder: str | PathLike[str]) -> SavedModel:
 def model_fingerprint(config: ModelConfig, tensors: dict[str, Tensor]) -> str:
     """Sixteen hexadecimal digits that identify a configuration and its weights."""
     return weight_hash(tensors, json.dumps(non_default_options(config), sort_keys=True))
+
+
+def saved_fingerprint(saved: SavedModel) -> str:
+    """The fingerprint of a model with these weights, which are loaded as float32."""
+    tensors = {name: _as_float32(tensor) for name, tensor in saved.tensors.items()}
+    return model_fingerprint(saved.config, tensors)
 
 
 def narrow(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:

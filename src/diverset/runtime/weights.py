@@ -18,8 +18,11 @@ def weight_hash(tensors: Mapping[str, Tensor], settings: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def load_strictly(module: nn.Module, tensors: dict[str, Tensor], source: str) -> None:
-    """Copy weights into a module; every name and every shape must agree."""
+def load_strictly(
+    module: nn.Module, tensors: dict[str, Tensor], source: str, assign: bool = False
+) -> None:
+    """Copy weights into a module, or let it use these very ones with `assign`; every name and
+    every shape must agree."""
     expected = module.state_dict()
     missing = sorted(expected.keys() - tensors.keys())
     unexpected = sorted(tensors.keys() - expected.keys())
@@ -35,4 +38,4 @@ def load_strictly(module: nn.Module, tensors: dict[str, Tensor], source: str) ->
                 f"{name} in {source} has shape {tuple(tensor.shape)}, the model has "
                 f"{tuple(expected[name].shape)}; check the architecture it was trained with"
             )
-    module.load_state_dict(tensors)
+    module.load_state_dict(tensors, assign=assign)

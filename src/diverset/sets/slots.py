@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from diverset.errors import OptionError, check_choice
 from diverset.sets.feed_forward import feed_forward
+from diverset.sets.random_slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
 EPSILON = 1e-7
@@ -61,7 +62,7 @@ class SlotSets(nn.Module):
             raise OptionError(f"inner_width {inner_width} cannot be split into {heads} heads")
         self.size, self.iterations, self.heads, self.initial = size, iterations, heads, initial
         # Random slots share one mean and one log sigma.
-        self.slots = nn.Parameter(torch.randn(size if initial == "learned" else 2, dim))
+        self.slots = nn.Parameter(random_slots(size if initial == "learned" else 2, dim))
         self.input_norm = nn.LayerNorm(input_width)
         self.to_keys = nn.Linear(input_width, inner_width, bias=False)
         self.to_values = nn.Linear(input_width, inner_width, bias=False)

@@ -4,12 +4,12 @@ Learned queries attend to each other and to the inputs. The softmax is over the 
 do not compete for them. Weights are tied over the iterations, as in the slot module.
 """
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import OptionError
 from diverset.sets.feed_forward import feed_forward
+from diverset.sets.random_slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
 
@@ -30,7 +30,7 @@ class TransformerSets(nn.Module):
         if dim % heads:
             raise OptionError(f"dim {dim} cannot be split into {heads} heads")
         self.size, self.iterations = size, iterations
-        self.slots = nn.Parameter(torch.randn(size, dim))
+        self.slots = nn.Parameter(random_slots(size, dim))
         self.input_norm = nn.LayerNorm(input_width)
         self.query_norm = nn.LayerNorm(dim)
         self.self_attention = nn.MultiheadAttention(dim, heads, batch_first=True)

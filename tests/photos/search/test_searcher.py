@@ -1,5 +1,8 @@
 """What a search loads, and how results are rounded."""
 
+import subprocess
+import sys
+
 import pytest
 from photos.library_support import make_images, make_model
 
@@ -26,6 +29,27 @@ def test_a_text_search_does_not_load_the_image_backbone(library, monkeypatch):
     assert len(result.matches) == 12
     with pytest.raises(AssertionError, match="was loaded"):
         encoder.load(library.folder.parent / "photos" / "0.png")
+
+
+def test_a_text_search_builds_the_text_side_of_the_model_only(library):
+    result = Searcher(library).search(SearchQuery("a dog"))
+    assert len(result.matches) == 12 and "model" not in vars(library)
+    assert not list(library.text_model.image_encoder.parameters())
+    whole = Searcher(Library(library.folder, library.catalog))
+    assert whole.library.encoder.model is whole.library.text_model  # not loaded a second time
+    scores = [match.score for match in whole.search(SearchQuery("a dog")).matches]
+    assert scores == [match.score for match in result.matches]
+
+
+def test_loading_the_text_side_of_the_shipped_model_imports_nothing_that_takes_long():
+    """torch's compiler, sympy and the transformers library take longer than a search."""
+    program = (
+        "import sys, torch; before = set(sys.modules); import diverset; "
+        "diverset.load('photos', texts_only=True).encode_texts(['a dog']); "
+        "print(*(name for name in set(sys.modules) - before if '.' not in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert not {"sympy", "transformers", "onnx", "faiss"} & set(done.stdout.decode().split())
 
 
 def test_an_element_that_an_image_does_not_have_is_rejected(library):

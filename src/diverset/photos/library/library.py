@@ -153,7 +153,15 @@ class Library:
     @cached_property
     def model(self) -> Model:
         """The model that encoded everything in this library."""
-        model = load(self.info["model"])
+        return self._load_model()
+
+    @cached_property
+    def text_model(self) -> Model:
+        """The same model, of which only the text side is loaded unless all of it already is."""
+        return self.model if "model" in self.__dict__ else self._load_model(texts_only=True)
+
+    def _load_model(self, texts_only: bool = False) -> Model:
+        model = load(self.info["model"], texts_only=texts_only)
         if model.fingerprint() != self.info["fingerprint"]:
             raise IndexFileError(
                 f"the model in {self.info['model']} has changed ({model.fingerprint()}, not "

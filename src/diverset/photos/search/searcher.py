@@ -39,7 +39,7 @@ from diverset.photos.search.query import (
 )
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
-from diverset.runtime.one_thread import one_thread
+from diverset.runtime.torch_threads import torch_threads
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
 CONFIDENCE_HITS = 10  # best hits that decide the confidence, however many are returned
@@ -193,7 +193,7 @@ class Searcher:
 
     def _is_word(self, word: str) -> bool:
         """Whether the tokenizer of the model has a token for a word."""
-        model = self.library.model
+        model = self.library.text_model
         if not model.config.text.backbone:
             return False
         return int(model.text_backbone().tokenize([word]).mask.sum()) <= SINGLE_TOKEN
@@ -231,8 +231,8 @@ class Searcher:
     def _encode_texts(self, texts: Sequence[str]) -> Sets:
         """The sets of texts."""
         few = len(texts) <= ENCODED_ON_ONE_THREAD
-        with one_thread() if few else nullcontext():
-            sets: Sets = self.library.model.encode_texts(texts).float().cpu().numpy()
+        with torch_threads(1) if few else nullcontext():
+            sets: Sets = self.library.text_model.encode_texts(texts).float().cpu().numpy()
         return sets
 
     def encode_image(self, path: str | Path, data: bytes | None = None) -> Elements:

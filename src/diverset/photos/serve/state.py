@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 
+import torch
 from cachetools import LRUCache, cachedmethod
 from jaxtyping import Float
 from PIL import Image
@@ -31,7 +32,7 @@ from diverset.photos.search.text_sets import Elements
 from diverset.photos.search.thumbnails import thumbnail
 from diverset.photos.serve.micro_batches import MicroBatches
 from diverset.photos.serve.schemas import IndexingStatus, ItemInfo, LibraryStatus
-from diverset.runtime.one_thread import one_thread
+from diverset.runtime.torch_threads import torch_threads
 
 CACHE_BYTES = 64 * 2**20  # of thumbnails and overlays, about 10 KB each
 CACHED_MAPS = 256  # images whose maps of elements are kept, a few KB each
@@ -51,7 +52,7 @@ class ServerState:
         self.outdated = False
         self._checked = time.monotonic()
         # The image network uses all cores, so it runs once at a time; searches do not wait for it.
-        self._image_lock = threading.Lock()
+        self._image_lock, self._cores = threading.Lock(), torch.get_num_threads()
         self._search_lock = threading.Lock()
         self.batches = MicroBatches(self._search_together)
         self.registry = CollectorRegistry()
@@ -65,9 +66,9 @@ class ServerState:
     def load(self) -> None:
         """Load the model and read the index once, so that the first request is not slow."""
         with self._search_lock, self._image_lock:
-            self.searcher.encode_text("ready")
-            encoder = self.library.encoder
+            encoder = self.library.encoder  # all of the model, which texts then use, too
             encoder.encode([encoder.preprocess.pixels(Image.new("RGB", (64, 64)))])
+            self.searcher.encode_text("ready")
         if self.library.images.count():
             self.library.images.search(self.library.images.sample(1), k=1)
         self.ready.set()
@@ -138,7 +139,7 @@ class ServerState:
     def _search_together(
         self, searches: Sequence[Search]
     ) -> Sequence[SearchResult | DiversetError]:
-        with self._search_lock, one_thread():  # other requests use the other cores
+        with self._search_lock, torch_threads(1):  # other requests use the other cores
             return search_together(self.searcher, searches)
 
     def encode_text(self, text: str) -> Elements:
@@ -154,7 +155,7 @@ class ServerState:
         image = self._open("the upload", data)
         encoder = self.library.encoder
         pixels = encoder.preprocess.pixels(image)
-        with self._image_lock:
+        with self._image_lock, torch_threads(self._cores):
             elements: Elements = encoder.encode([pixels])[0]
         return elements
 
@@ -184,7 +185,7 @@ class ServerState:
     def element_maps(self, file: FileRecord) -> Float[Tensor, "slots rows columns"]:
         """The part of an image that each element represents."""
         image = self._open(file.path, read_indexed(file))
-        with self._image_lock:
+        with self._image_lock, torch_threads(self._cores):
             return self.library.encoder.element_maps(image)
 
     @cachedmethod(
