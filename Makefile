@@ -3,8 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test lint types check docs package clean
+.PHONY: demo test lint types check docs package install-locked clean
 
 demo: $(READY)  ## train, compare and search on generated images
 	$(BIN)/diverset demo
@@ -30,9 +31,19 @@ package: $(READY)  ## wheel and sdist in dist/, checked in an empty environment
 
 $(READY): pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	$(INSTALL) -c constraints.txt torch
+	$(INSTALL) -c constraints.txt -e '.[all,dev]'
 	touch $@
+
+# torch, and the CUDA libraries where its build needs them, by version only: docs/supply-chain.md.
+install-locked:  ## .venv from files whose hashes are in locked.txt; Linux and Python 3.11 only
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --require-hashes --no-deps --only-binary :all: -r locked.txt
+	$(INSTALL) -c constraints.txt torch
+	$(INSTALL) --no-deps --no-build-isolation -e .
+	$(BIN)/pip check
+	touch $(READY)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
