@@ -4,9 +4,10 @@
 
 Each trial copies a good folder, damages one file of it (a flipped bit, a zeroed page, a truncation
 or a deletion), asks it everything it can answer, verifies it and repairs it. An answer may differ
-from that of the good folder only if the call raises an error; what verify does not name must leave
-every answer as it was; after a repair the answers are those of the good folder, or of one without
-the items that were removed. The last line is JSON; the exit code is 1 if anything was wrong.
+from that of the good folder only if the call raises an error; verify must name every damage; after
+a repair the answers are those of the good folder, or of one without the items that were removed,
+and adding these again gives the answers of the good folder. The last line is JSON; the exit code is
+1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,16 @@ from diverset.index.repair import repair
 from diverset.index.verify import verify_folder
 from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord, TextTable
 from diverset.photos.library.library import Library
+from diverset.photos.library.quick_repair import quick_repair
 from diverset.photos.library.text_ids import text_id
 from diverset.photos.library.verification import find_problems, repair_library
 
 SETTINGS = IndexSettings(model="model", elements=3, dim=32)
 PAGE = 4096
 ITEMS = 300
+REMOVED = "named; damaged items removed, equal after adding them again"
+TO_INDEX = "named; a part is lost, equal after indexing again"
+CHOSEN = {"sample"}  # random items, chosen by their row numbers
 Answers = dict[str, Any]
 
 
@@ -85,6 +91,11 @@ def damage(file: Path, kind: str, rng: random.Random) -> None:
                 opened.write(bytes([byte ^ (1 << rng.randrange(8))]))
 
 
+@cache
+def _expected(answers: Callable[[Path], Answers], good: Path) -> Answers:
+    return answers(good)
+
+
 def ask(call: Callable[[], Any]) -> Any:
     """The answer of a call, or None if it raises an error of diverset."""
     try:
@@ -130,7 +141,7 @@ def _records(parts: Any) -> list[Any]:
 
 def trial_index(good: Path, folder: Path, kind: str, rng: random.Random) -> str:
     """One damage of an index; returns what happened, starting with WRONG if it must not."""
-    expected = index_answers(good)
+    expected = _expected(index_answers, good)
     shutil.copytree(good, folder)
     files = sorted(file for file in folder.iterdir() if file.is_file())
     database = folder / "items.sqlite"
@@ -149,15 +160,26 @@ def trial_index(good: Path, folder: Path, kind: str, rng: random.Random) -> str:
     if wrong:
         return f"WRONG answers to {', '.join(wrong)} ({kind} of {file.name})"
     if not named:
-        if answers == expected:
-            return "in unused bytes"
         return f"WRONG: verify names nothing ({kind} of {file.name})"
     if not database.exists():
-        return "noticed; the only copy is lost"
+        return "named; the only copy is lost"
     repaired = ask(lambda: repair(folder, SETTINGS))
     if repaired is None:
         return f"WRONG: cannot be repaired ({kind} of {file.name}): {named}"
-    return _compare_repaired(folder, expected, f"{kind} of {file.name}")
+    outcome = _compare_repaired(folder, expected, f"{kind} of {file.name}")
+    if outcome == REMOVED:
+        _add_again(good, folder)
+        if any(index_answers(folder)[name] != expected[name] for name in expected.keys() - CHOSEN):
+            return f"WRONG answers after adding the removed items again ({kind} of {file.name})"
+    return outcome
+
+
+def _add_again(good: Path, folder: Path) -> None:
+    """Add the items that a repair removed."""
+    with SetIndex.open(good) as source, SetIndex.open(folder) as index:
+        kept = set(index.ids())
+        lost = source.get([id_ for id_ in source.ids() if id_ not in kept])
+        index.add(lost.ids, lost.sets, lost.metadata)
 
 
 def _compare_repaired(folder: Path, expected: Answers, what: str) -> str:
@@ -165,36 +187,47 @@ def _compare_repaired(folder: Path, expected: Answers, what: str) -> str:
         return f"WRONG: problems after the repair ({what}): {problems}"
     answers = index_answers(folder)
     if answers == expected:
-        return "noticed and repaired"
+        return "named and repaired"
     good = {hit[0]: hit for hit in expected["everything"][0]}
     kept = answers["everything"][0]
     if kept is None or any(good.get(hit[0]) != hit for hit in kept):
         return f"WRONG answers after the repair ({what})"
-    return "noticed; damaged items removed"
+    return REMOVED
 
 
 def build_library(folder: Path) -> None:
-    """A library as indexing leaves it, with random sets: files, copies, skipped files and texts."""
+    """A library as indexing leaves it, with random sets: files, copies, skipped files and texts.
+
+    For a library that exists, what indexing again does: adds what is missing.
+    """
     segment_writer.FLUSH_SIZE = 64
-    with Library.open_or_create(folder) as library:
-        shape = (library.info["image_slots"], library.info["dim"])
+    with Library.open_or_create(folder) as library, library.indexing_lock():
+        quick_repair(library)
         library.catalog.add_root(Path("/photos"))
-        names = [f"/photos/{number:03}.jpg" for number in range(100)]
-        sets = _random_sets(len(names), *shape)
-        for start in range(0, len(names), 20):
-            part = slice(start, start + 20)
-            metadata = [{"name": name[8:], "width": start} for name in names[part]]
-            library.images.add(names[part], sets[part], metadata)
-        library.catalog.put_files(
-            FileRecord(name, 1000 + number, 1, f"digest {number // 2 * 2}", real_path=name)
-            for number, name in enumerate(names)
-        )
+        _add_images(library)
         broken = FileRecord("/photos/broken.jpg", 9, 1, status=SKIPPED, reason="broken")
         library.catalog.put_files([broken])
-        texts = _random_sets(20, library.info["text_slots"], library.info["dim"])
-        ids = [text_id("/texts.csv", row) for row in range(20)]
-        library.texts.add(ids, texts, [{"text": id_} for id_ in ids])
-        library.catalog.put_table(TextTable("/texts.csv", 100, 1, 20))
+        table = library.catalog.tables().get("/texts.csv")
+        if table is None or not table.size:
+            texts = _random_sets(20, library.info["text_slots"], library.info["dim"])
+            ids = [text_id("/texts.csv", row) for row in range(20)]
+            library.texts.add(ids, texts, [{"text": id_} for id_ in ids])
+            library.catalog.put_table(TextTable("/texts.csv", 100, 1, 20))
+
+
+def _add_images(library: Library) -> None:
+    names = [f"/photos/{number:03}.jpg" for number in range(100)]
+    sets = _random_sets(len(names), library.info["image_slots"], library.info["dim"])
+    known = {record.path for record in library.catalog.files(INDEXED)}
+    records = [
+        FileRecord(name, 1000 + number, 1, f"digest {number // 2 * 2}", real_path=name)
+        for number, name in enumerate(names)
+    ]
+    for start in range(0, len(names), 20):
+        new = [number for number in range(start, start + 20) if names[number] not in known]
+        metadata = [{"name": names[number][8:], "width": start} for number in new]
+        library.images.add([names[number] for number in new], sets[new], metadata)
+        library.catalog.put_files(records[number] for number in new)
 
 
 def _random_sets(count: int, elements: int, dim: int) -> np.ndarray:
@@ -211,7 +244,7 @@ def library_answers(folder: Path) -> Answers:
         catalog, info = library.catalog, library.info
         queries = _random_sets(5, info["image_slots"], info["dim"])
         calls: dict[str, Callable[[], Any]] = {
-            "info": lambda: {name: info[name] for name in sorted(info)},
+            "info": lambda: {name: info[name] for name in sorted(info) if name != "build_id"},
             "status": lambda: (catalog.count(INDEXED), catalog.roots, catalog.tables()),
             "files": lambda: list(catalog.files()),
             "skipped": lambda: list(catalog.files(SKIPPED)),
@@ -229,7 +262,7 @@ def library_answers(folder: Path) -> Answers:
 
 def trial_library(good: Path, folder: Path, kind: str, rng: random.Random) -> str:
     """One damage of a library; returns what happened, starting with WRONG if it must not."""
-    expected = library_answers(good)
+    expected = _expected(library_answers, good)
     shutil.copytree(good, folder)
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.stat().st_size)
     file = rng.choice(files)
@@ -245,12 +278,12 @@ def trial_library(good: Path, folder: Path, kind: str, rng: random.Random) -> st
     if wrong:
         return f"WRONG answers to {', '.join(wrong)} ({what})"
     if not named:
-        return "in unused bytes" if answers == expected else f"WRONG: not named ({what})"
+        return f"WRONG: not named ({what})"
     actions = ask(lambda: repair_library(folder))
     if actions is None:
         return f"WRONG: cannot be repaired ({what}): {named}"
     if any("model is lost" in action for action in actions):
-        return "noticed; to be indexed again"
+        return _compare_indexed_again(folder, expected, what)
     if problems := find_problems(folder):
         return f"WRONG: problems after the repair ({what}): {problems}"
     return _compare_library(folder, expected, what)
@@ -260,13 +293,23 @@ def _compare_library(folder: Path, expected: Answers, what: str) -> str:
     """After a repair: what is indexed is as it was, the rest waits for being encoded again."""
     answers = library_answers(folder)
     if answers == expected:
-        return "noticed and repaired"
+        return "named and repaired"
     good = {id_: blob for part in expected["walk"] for id_, blob in _split(part)}
     kept = {id_: blob for part in answers["walk"] for id_, blob in _split(part)}
     known = {record.path for record in answers["files"] if record.status == INDEXED}
     if any(good.get(id_) != blob for id_, blob in kept.items()) or not known <= kept.keys():
         return f"WRONG content after the repair ({what})"
-    return "noticed; a part is to be indexed again"
+    return _compare_indexed_again(folder, expected, what)
+
+
+def _compare_indexed_again(folder: Path, expected: Answers, what: str) -> str:
+    build_library(folder)
+    answers = library_answers(folder)
+    wrong = [name for name in expected if answers[name] != expected[name]]
+    problems = find_problems(folder)
+    if wrong or problems:
+        return f"WRONG after indexing again ({what}): {wrong} {problems}"
+    return TO_INDEX
 
 
 def _split(part: Any) -> Iterator[tuple[str, Any]]:

@@ -50,6 +50,7 @@ from diverset.runtime.checksums import (
 from diverset.runtime.close_on_error import close_on_error
 from diverset.runtime.sqlite import (
     DATABASE_ERRORS,
+    Connection,
     FileStamp,
     connect,
     file_stamp,
@@ -83,7 +84,7 @@ class ItemDatabase:
     def __init__(
         self,
         folder: Path,
-        connection: sqlite3.Connection,
+        connection: Connection,
         settings: IndexSettings,
         stamp: FileStamp | None = None,
     ) -> None:

@@ -12,7 +12,12 @@ from diverset.index.salvage import salvage
 from diverset.index.schema import FILE
 from diverset.index.segments import delete_others
 from diverset.index.set_store import IndexSettings
-from diverset.index.verify import database_problems, graph_problems, segment_problems
+from diverset.index.verify import (
+    database_problems,
+    graph_problems,
+    segment_problems,
+    unused_bytes_problems,
+)
 
 
 def repair(folder: Path, settings: IndexSettings | None = None) -> list[str]:
@@ -48,10 +53,11 @@ def repair(folder: Path, settings: IndexSettings | None = None) -> list[str]:
 
 def _repair_database(folder: Path, settings: IndexSettings | None) -> list[str]:
     """Rewrite a damaged database."""
+    unused = unused_bytes_problems(folder)
     try:
         with closing(ItemDatabase.open(folder)) as database, database.reading():
             settings = database.settings
-            if not database_problems(database):
+            if not unused and not database_problems(database):
                 return []
     except IndexFileError:
         if settings is None:

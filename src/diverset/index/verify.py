@@ -21,18 +21,29 @@ from diverset.index.segment_writer import check_segments, list_segments, read_in
 from diverset.index.segments import Segment
 from diverset.index.verify_codes import invalid_codes, invalid_sets
 from diverset.runtime.checksums import row_checksum
-from diverset.runtime.sqlite import DATABASE_ERRORS
+from diverset.runtime.sqlite import DATABASE_ERRORS, has_broken_seal
 
 
 def verify_folder(folder: Path) -> list[str]:
     """Descriptions of what is wrong with an index, also if it cannot be opened."""
     try:
+        unused = unused_bytes_problems(folder)  # before SQLite opens the file
         with closing(ItemDatabase.open(folder)) as database, database.reading():
-            return find_problems(database)
+            return find_problems(database) or unused
     except IndexFileError as error:
         if not holds_index(folder):
             raise
         return [str(error)]
+
+
+def unused_bytes_problems(folder: Path) -> list[str]:
+    """Damage that only the checksum of the whole database shows, if no other check finds any."""
+    if not has_broken_seal(folder / FILE):
+        return []
+    return [
+        f"{FILE} is damaged in bytes that no table uses; every item is intact: --repair rewrites "
+        "the file"
+    ]
 
 
 def find_problems(database: ItemDatabase) -> list[str]:

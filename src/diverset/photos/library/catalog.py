@@ -31,6 +31,7 @@ from diverset.runtime.checksums import (
 from diverset.runtime.sqlite import (
     DATABASE_ERRORS,
     connect,
+    copy_database,
     make_durable,
     open_file,
     reading,
@@ -219,7 +220,7 @@ class Catalog:
     def backup(self, file: Path) -> None:
         """Copy the database into a new file, as of one moment."""
         with self._lock, self._reporting_errors(), closing(open_file(file, "rwc")) as copy:
-            self._connection.backup(copy)
+            copy_database(self._connection, copy)
 
     def check(self) -> None:
         """Raise if any record is damaged or lost."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -22,7 +22,14 @@ from diverset.photos.library.library import INDEXES, LOCK, Library
 from diverset.photos.library.verification import find_problems
 from diverset.runtime.files import sync, sync_folder
 from diverset.runtime.locks import file_lock
-from diverset.runtime.sqlite import connect, open_file, overwrite, reading, transaction
+from diverset.runtime.sqlite import (
+    connect,
+    copy_database,
+    open_file,
+    overwrite,
+    reading,
+    transaction,
+)
 
 ATTEMPTS = 100  # to find a moment at which no batch is being stored
 TEMPORARY = "restore.part"
@@ -68,7 +75,7 @@ def restore(source: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _one_moment(library: Library) -> Iterator[dict[str, sqlite3.Connection]]:
+def _one_moment(library: Library) -> Iterator[Mapping[str, sqlite3.Connection]]:
     """Connections that see the catalog and the indexes at the same moment, by relative path.
 
     A file is pending in the catalog before and while its set is stored, so the moments agree if the
@@ -103,7 +110,7 @@ def _copy(connection: sqlite3.Connection, file: Path) -> None:
     """Copy a database without what is derived: lists of segments, graphs and removed rows."""
     file.parent.mkdir(exist_ok=True)
     with closing(open_file(file, "rwc")) as copy:
-        connection.backup(copy)
+        copy_database(connection, copy)
         if file.name == ITEMS_FILE:
             with transaction(copy):
                 copy.execute("DELETE FROM segments")

@@ -8,20 +8,29 @@ from pathlib import Path
 
 from diverset.errors import IndexFileError, a_few
 from diverset.index.schema import FILE as ITEMS_FILE
-from diverset.photos.library.catalog import INDEXED
-from diverset.photos.library.library import INDEXES, Library, open_catalog, stored_indexes
+from diverset.photos.library.catalog import FILE, INDEXED
+from diverset.photos.library.catalog_repair import salvage_catalog
+from diverset.photos.library.library import INDEXES, LOCK, Library, open_catalog, stored_indexes
 from diverset.photos.library.quick_repair import differences, quick_repair, reconcile, repair_index
+from diverset.runtime.locks import file_lock
+from diverset.runtime.sqlite import has_broken_seal
 
 
 def find_problems(folder: Path) -> list[str]:
     """Descriptions of what is wrong with a library; empty if nothing is."""
     from diverset.index.verify import verify_folder
 
+    unused = has_broken_seal(folder / FILE)  # before SQLite opens the file
     try:
         library = Library.open(folder)
     except IndexFileError as error:
         return [str(error)]
     problems = []
+    if unused:
+        problems.append(
+            f"{FILE} is damaged in bytes that no table uses; every record is intact: --repair "
+            "rewrites the file"
+        )
     with closing(library):
         for name in INDEXES:
             index = library.index_folder(name)
@@ -60,6 +69,9 @@ def repair_library(folder: Path) -> list[str]:
     """Repair a library with everything that is intact; returns what was done."""
     from diverset.index.verify import verify_folder
 
+    if has_broken_seal(folder / FILE):
+        with file_lock(folder / LOCK, f"another process is indexing into {folder}"):
+            salvage_catalog(folder)
     with closing(open_catalog(folder)) as catalog:
         if "fingerprint" not in catalog.info:  # another model than before would be a surprise
             return ["the record of the model is lost; index again with the same --model"]

@@ -1,0 +1,144 @@
+"""A closed database file has a checksum of all its bytes, and no other file has one."""
+
+import shutil
+import sqlite3
+
+import pytest
+
+from diverset.runtime import sqlite
+from diverset.runtime.seal import is_sealed
+from diverset.runtime.sqlite import (
+    connect,
+    copy_database,
+    has_broken_seal,
+    make_durable,
+    open_file,
+    transaction,
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A closed database with a deleted row, so with bytes that no table uses."""
+    connection = open_file(tmp_path / "a.sqlite", "rwc")
+    connection.execute("PRAGMA page_size = 512")
+    make_durable(connection)
+    with transaction(connection):
+        connection.execute("CREATE TABLE numbers (value)")
+        connection.executemany("INSERT INTO numbers VALUES (?)", [(1,), (2,), (b"x" * 2000,)])
+    with transaction(connection):
+        connection.execute("DELETE FROM numbers WHERE value <> 1")
+    connection.close()
+    return tmp_path / "a.sqlite"
+
+
+def sealed(file):
+    connection, _ = connect(file)
+    result = is_sealed(connection)
+    connection.close()
+    return result
+
+
+def write(file, value=5):
+    connection, _ = connect(file)
+    with transaction(connection):
+        connection.execute("INSERT INTO numbers VALUES (?)", (value,))
+    return connection
+
+
+def test_every_single_changed_bit_of_a_closed_file_is_noticed(file):
+    assert sealed(file) and not has_broken_seal(file)
+    content = file.read_bytes()
+    assert len(content) > 3000
+    unnoticed = []
+    for position in range(len(content)):
+        changed = bytearray(content)
+        changed[position] ^= 1 << position % 8
+        file.write_bytes(changed)
+        if not has_broken_seal(file):
+            unnoticed.append(position)
+    assert unnoticed == []
+    file.write_bytes(content[:-512])
+    assert has_broken_seal(file)
+
+
+def test_a_write_breaks_the_seal_and_closing_renews_it(file):
+    before = file.read_bytes()
+    connection = write(file)
+    assert not is_sealed(connection)
+    connection.close()
+    assert sealed(file) and not has_broken_seal(file)
+    assert file.read_bytes() != before
+
+
+def test_a_transaction_that_is_rolled_back_keeps_the_seal(file):
+    connection, _ = connect(file)
+    with pytest.raises(ZeroDivisionError), transaction(connection):
+        connection.execute("INSERT INTO numbers VALUES (7)")
+        raise ZeroDivisionError
+    assert is_sealed(connection)
+    connection.close()
+    assert not has_broken_seal(file)
+
+
+def test_what_a_killed_process_leaves_has_no_seal(file, tmp_path):
+    connection = write(file)
+    (tmp_path / "killed").mkdir()
+    for name in ("a.sqlite", "a.sqlite-wal"):
+        shutil.copy(tmp_path / name, tmp_path / "killed" / name)
+    connection.close()
+    killed = tmp_path / "killed" / "a.sqlite"
+    assert not has_broken_seal(killed)
+    assert not sealed(killed)
+    assert not has_broken_seal(killed)
+    write(killed, 6).close()
+    assert sealed(killed) and not has_broken_seal(killed)
+
+
+def test_the_last_connection_of_a_process_seals_what_another_one_wrote(file):
+    reader, writer = connect(file)[0], write(file)
+    writer.close()
+    assert not is_sealed(reader)
+    reader.close()
+    assert sealed(file) and not has_broken_seal(file)
+
+
+def test_a_file_is_not_sealed_while_another_process_reads_an_older_state(file):
+    other = sqlite3.connect(file, isolation_level=None)  # unknown here, like another process
+    other.execute("BEGIN")
+    other.execute("SELECT * FROM numbers").fetchall()
+    write(file).close()
+    assert not sealed(file)
+    other.close()
+    write(file).close()
+    assert sealed(file)
+
+
+def test_large_files_are_sealed_only_on_request(file, monkeypatch):
+    monkeypatch.setattr(sqlite, "SEAL_LIMIT", 100)
+    write(file).close()
+    assert not sealed(file)
+    connection = write(file)
+    connection.seal_limit = None
+    connection.close()
+    assert sealed(file)
+
+
+def test_a_copy_is_sealed_when_it_is_closed(file, tmp_path):
+    source, copy = connect(file)[0], open_file(tmp_path / "copy.sqlite", "rwc")
+    copy_database(source, copy)
+    assert not is_sealed(copy)
+    copy.close()
+    source.close()
+    assert sealed(tmp_path / "copy.sqlite") and not has_broken_seal(tmp_path / "copy.sqlite")
+
+
+def test_a_file_that_this_process_has_open_is_not_read_past_sqlite(file):
+    connection, _ = connect(file)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    with open(file, "rb+") as opened:
+        opened.write(content)
+    assert not has_broken_seal(file)  # reading it would drop the locks of the connection
+    connection.close()
+    assert has_broken_seal(file)
