@@ -23,8 +23,8 @@ from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.calibration_fit import COLLECTION, Collection, fit_calibration
 from diverset.evaluation.calibration_report import (
     FILTERS,
-    hit_probabilities,
     reliability,
+    sampled_probabilities,
     weak_share,
 )
 from diverset.evaluation.caption_words import CaptionWords, words
@@ -117,7 +117,7 @@ def report(
         print(f"{size:,} | " + " | ".join(f"{share:.1%}" for share in shares))
     print("probability and share of relevant hits per decile:")
     for size, repeats in [*((size, 20) for size in FILTERS), (len(own), 1)]:
-        deciles = reliability(*hit_probabilities(calibration, own, size, rng, repeats=repeats))
+        deciles = reliability(*sampled_probabilities(calibration, own, size, rng, repeats=repeats))
         print(f"{size:,} images:", ", ".join(f"{p:.0%} {r:.0%} ({n:,})" for p, r, n in deciles))
 
 

@@ -9,8 +9,8 @@ from diverset.evaluation.calibration import SIZES
 from diverset.evaluation.calibration_fit import Collection, fit_calibration, parts, sample
 from diverset.evaluation.calibration_report import (
     CalibrationReport,
-    hit_probabilities,
     reliability,
+    sampled_probabilities,
     weak_share,
 )
 from diverset.evaluation.caption_words import CaptionWords
@@ -46,7 +46,7 @@ def test_probabilities_of_other_images_are_reliable_also_under_narrow_filters(fi
     rng, other = np.random.default_rng(1), make_collection(9, queries=200)
     for size, repeats in ((400, 1), (10, 10), (3, 30)):
         for said, observed, count in reliability(
-            *hit_probabilities(fitted, other, size, rng, repeats=repeats)
+            *sampled_probabilities(fitted, other, size, rng, repeats=repeats)
         ):
             assert abs(said - observed) < 0.05 + 2 * np.sqrt(0.25 / count)
 

@@ -115,13 +115,15 @@ def _evaluate(args: argparse.Namespace) -> int:
     options = EvalOptions(
         **{field.name: getattr(args, field.name) for field in fields(EvalOptions)}
     )
-    where = {"cache": cache_folder(args), "device": args.device}
+    cache, device = cache_folder(args), args.device
     if args.against:
-        report, other, comparison = compare(args.models, args.against, options, **where)
+        report, other, comparison = compare(
+            args.models, args.against, options, cache=cache, device=device
+        )
         print(f"{report}\n\nagainst {' + '.join(args.against)}: {comparison}")
         compared = {"against": other.to_dict(), "comparison": asdict(comparison)}
     else:
-        report, compared = evaluate(args.models, options, **where), {}
+        report, compared = evaluate(args.models, options, cache=cache, device=device), {}
         print(report)
     if args.json:
         content = json.dumps(report.to_dict() | compared, indent=2, allow_nan=False)

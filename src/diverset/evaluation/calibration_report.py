@@ -42,7 +42,7 @@ def weak_share(
     return float(np.mean(weak)) if weak else float("nan")
 
 
-def hit_probabilities(
+def sampled_probabilities(
     calibration: Calibration,
     collection: Collection,
     size: int,
@@ -117,7 +117,7 @@ class CalibrationReport:
     ) -> CalibrationReport:
         images = len(collection)
         calibrated = {
-            size: hit_probabilities(calibration, collection, size, rng, repeats=repeats)
+            size: sampled_probabilities(calibration, collection, size, rng, repeats=repeats)
             for size, repeats in [*((size, 20) for size in FILTERS), (images, 1)]
         }
         best, relevant = _best_hits(calibration, collection, rng)

@@ -64,13 +64,13 @@ class EvalOptions:
     def data_config(self, data: DataConfig) -> DataConfig:
         """The data of a recipe with these options."""
         options = {"format": self.format, "file": self.file, "images": self.images}
-        given: dict[str, Any] = {name: value for name, value in options.items() if value}
+        changes: dict[str, Any] = {name: value for name, value in options.items() if value}
         if self.root is not None:
             moved = replace(data, root=self.root)
             if self.format or self.file or not has_caption_files(moved):
-                detected = detect_dataset(Path(self.root), data, **given)
+                detected = detect_dataset(Path(self.root), data, **changes)
                 return replace(detected, val=self.split or default_split(detected))
             data = moved
         elif self.format or self.file:
             data = replace(data, sources=())
-        return replace(data, **given)
+        return replace(data, **changes)

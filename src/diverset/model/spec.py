@@ -58,20 +58,20 @@ def parse_spec(text: str | PathLike[str]) -> ModelSpec:
     ...
     diverset.errors.OptionError: unknown model option 'crop' in models/clip?crop=5; choose ...
     """
-    given = str(text)
-    name, mark, query = given.rpartition("?")
-    if not mark or Path(given).exists():
-        return ModelSpec(given)
+    spec = str(text)
+    name, mark, query = spec.rpartition("?")
+    if not mark or Path(spec).exists():
+        return ModelSpec(spec)
     crops, prompts = None, []
     for option, value in parse_qsl(query, keep_blank_values=True):
         if option == "prompt":
             prompts.append(value)
         elif option == "crops":
             if not value.isdecimal():
-                raise OptionError(f"crops is {value!r} in {given}; give a whole number")
+                raise OptionError(f"crops is {value!r} in {spec}; give a whole number")
             crops = int(value)
         else:
             raise OptionError(
-                f"unknown model option {option!r} in {given}; choose from: {', '.join(OPTIONS)}"
+                f"unknown model option {option!r} in {spec}; choose from: {', '.join(OPTIONS)}"
             )
     return ModelSpec(name, crops, tuple(prompts))

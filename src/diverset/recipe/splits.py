@@ -224,6 +224,7 @@ class _Opener:
 
 
 def image_paths(dataset: CaptionDataset) -> tuple[Path, ...]:
+    """The image files of a dataset; raises if it has none."""
     if dataset.image_paths is None:
         raise DataError(
             f"{dataset.name} has no images, which image.kind convolution reads; give data.images "

@@ -44,6 +44,7 @@ def check_set_shape(name: str, sets: Tensor) -> None:
 
 
 def check_same_width(images: Tensor, texts: Tensor) -> None:
+    """Raise unless the elements of both have the same number of dimensions."""
     if images.shape[-1] != texts.shape[-1]:
         raise ShapeError(
             f"images are {images.shape[-1]} wide and texts {texts.shape[-1]}; "

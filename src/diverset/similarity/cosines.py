@@ -19,6 +19,7 @@ class TextsBySlot(NamedTuple):
 
 
 def by_slot(texts: Float[Tensor, "texts text_slots dim"]) -> TextsBySlot:
+    """Reorder texts once, to be multiplied with several blocks of images."""
     return TextsBySlot(texts.transpose(0, 1).reshape(-1, texts.shape[2]), texts.shape[1])
 
 

@@ -40,6 +40,7 @@ def fast_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, 
 
 
 def check_alpha(alpha: float) -> None:
+    """Raise unless alpha is a finite number above 0."""
     if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
         raise OptionError(f"alpha is {alpha!r}; smooth-Chamfer needs a number above 0 (paper: 16)")
 

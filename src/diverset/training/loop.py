@@ -163,6 +163,7 @@ def take_step(
 
 
 def check_finite(values: dict[str, Tensor], state: TrainState) -> None:
+    """Raise with the names of the values that are NaN or infinite."""
     wrong = [name for name, value in values.items() if not value.isfinite().all()]
     if wrong:
         raise NotFiniteError(
@@ -220,6 +221,7 @@ def save_validation(folder: Path, report: Report) -> None:
 
 
 def evaluate_split(model: Model, split: SplitData) -> Report:
+    """Recalls of the model's own similarity on a whole split."""
     images, texts = encode_split(model, split)
     similarity, options = model.own_similarity()
     index = split.dataset.image_index
@@ -227,4 +229,5 @@ def evaluate_split(model: Model, split: SplitData) -> Report:
 
 
 def out_of_patience(state: TrainState, config: TrainConfig) -> bool:
+    """Whether the best epoch is `train.patience` or more epochs ago."""
     return config.patience is not None and state.epoch - state.best_epoch >= config.patience

@@ -35,8 +35,8 @@ def find_problems(folder: Path) -> list[str]:
         for name in INDEXES:
             index = library.index_folder(name)
             if (index / ITEMS_FILE).exists():
-                found = [f"{index.name}: {problem}" for problem in verify_folder(index)]
-                problems += found or _disagreements(library, name)
+                damaged = [f"{index.name}: {problem}" for problem in verify_folder(index)]
+                problems += damaged or _disagreements(library, name)
         current = {library.index_folder(name) for name in INDEXES}
         left_over = [path.name for path in stored_indexes(folder) if path not in current]
         problems += [f"{name} belongs to no catalog; --repair deletes it" for name in left_over]

@@ -29,11 +29,11 @@ def exclusion_hint(text: str) -> str | None:
     'the model ignores "without"; to exclude something: --not "cars"'
     >>> exclusion_hint("a street with cars")
     """
-    found = _EXCLUSION.search(text)
-    if found is None:
+    match = _EXCLUSION.search(text)
+    if match is None:
         return None
-    word = found.group(0).split()[0].lower()
-    return f'the model ignores "{word}"; to exclude something: --not "{found.group(1).strip()}"'
+    word = match.group(0).split()[0].lower()
+    return f'the model ignores "{word}"; to exclude something: --not "{match.group(1).strip()}"'
 
 
 class Speller:
