@@ -50,3 +50,8 @@ def test_only_changed_options_identify_a_model():
 def test_invalid_options_are_rejected_by_name(kind, values, message):
     with pytest.raises(OptionError, match=message):
         from_dict(kind, values)
+
+
+def test_a_wrong_option_of_a_set_names_its_side():
+    with pytest.raises(OptionError, match="^text_set.size is 0; give a number above 0"):
+        from_dict(ModelConfig, {"text_set": {"size": 0}})

@@ -311,7 +311,14 @@ def from_dict(kind: type[Config], values: dict[str, Any], where: str = "") -> Co
             options[key] = _tuple_of(get_args(hints[key])[0], value, prefix + key)
         else:
             options[key] = _checked(prefix + key, value, hints[key])
-    return kind(**options)
+    try:
+        return kind(**options)
+    except OptionError as error:
+        message = str(error)
+        if not (where.endswith("_set") and message.startswith("set.")):
+            raise
+        # A `SetConfig` does not know whether it is that of images or of texts.
+        raise OptionError(where + message.removeprefix("set")) from None
 
 
 def _tuple_of(kind: Any, values: Any, name: str) -> tuple[Any, ...]:

@@ -160,3 +160,12 @@ def test_smooth_chamfer_by_name_uses_the_alpha_of_the_model(folder, model, tmp_p
         [Model(config, model.vocabulary)], options, tmp_path, "cpu", Progress(enabled=False)
     )
     assert encoded.member.options == {"alpha": 2.0}
+
+
+def test_elements_that_do_not_exist_are_rejected_before_anything_is_encoded(
+    folder, model, monkeypatch
+):
+    monkeypatch.setattr("diverset.evaluation.encoded.open_split", None)
+    options = EvalOptions(root=str(folder / "table"), image_elements=[9])
+    with pytest.raises(OptionError, match=r"cannot select the elements with indices \[9\]"):
+        evaluate(model, options)

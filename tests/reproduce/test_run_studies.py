@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from diverset.cli import main
-from diverset.errors import OptionError
+from diverset.errors import DataError, OptionError
 from diverset.reproduce.run_studies import run_studies
 from diverset.reproduce.studies import STUDIES
 
@@ -45,3 +45,10 @@ def test_wrong_options_are_rejected(experiment):
         run_studies("similarty", experiment)
     with pytest.raises(OptionError, match="seeds is 0"):
         run_studies("similarity", replace(experiment, seeds=0))
+
+
+def test_a_wrong_split_is_named_before_anything_is_trained(experiment, tmp_path):
+    changed = replace(experiment, split="vla", runs=tmp_path / "runs")
+    with pytest.raises(DataError, match="has no split 'vla'"):
+        run_studies("similarity", changed)
+    assert not (tmp_path / "runs").exists()

@@ -25,12 +25,16 @@ def select_elements(
         raise ShapeError(
             f"the sets have shape {tuple(sets.shape)}; a batch of sets is (items, elements, dim)"
         )
+    return sets[:, check_elements(elements, sets.shape[1])]
+
+
+def check_elements(elements: Sequence[int] | int, size: int) -> list[int]:
+    """Indices of elements as a list; raise unless sets of this size have them, each once."""
     indices = [elements] if isinstance(elements, int) else list(elements)
-    size = sets.shape[1]
     outside = any(not 0 <= index < size for index in indices)
     if outside or not indices or len(set(indices)) < len(indices):
         raise OptionError(
             f"cannot select the elements with indices {indices}; sets of {size} elements have the "
             f"indices 0 to {size - 1}, and each can be selected once"
         )
-    return sets[:, indices]
+    return indices

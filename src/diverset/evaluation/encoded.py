@@ -9,7 +9,7 @@ from typing import Any
 
 from diverset.data import CaptionDataset
 from diverset.errors import OptionError
-from diverset.evaluation.elements import select_elements
+from diverset.evaluation.elements import check_elements, select_elements
 from diverset.evaluation.ensemble import Member
 from diverset.evaluation.hubness import QueryBank
 from diverset.evaluation.open_run import has_recipe, open_recipe
@@ -73,6 +73,7 @@ def _encode(
     source: str | Model, options: EvalOptions, cache: Path, device: str, progress: Progress
 ) -> EncodedModel:
     model, data = _open(source, options, device)
+    _check_elements(model, options)
     split = open_split(data, options.split or data.val, model, cache, progress=progress.update)
     encoding = progress.task("encoding")
     images, texts = encode_split(model, split, progress=encoding, precision=options.precision)
@@ -82,6 +83,17 @@ def _encode(
     bank = _query_bank(source, model, data, options, cache, progress) if options.hubness else None
     name = source if isinstance(source, str) else model.fingerprint()
     return EncodedModel(name, model, member, split.dataset, bank)
+
+
+def _check_elements(model: Model, options: EvalOptions) -> None:
+    """Raise before anything is encoded if the sets lack selected elements."""
+    config = model.config
+    for elements, sets in (
+        (options.image_elements, config.image_set),
+        (options.text_elements, config.text_set),
+    ):
+        if elements is not None and model.has_sets:
+            check_elements(elements, sets.size)
 
 
 def _similarity(model: Model, options: EvalOptions) -> tuple[str | Similarity, Mapping[str, Any]]:

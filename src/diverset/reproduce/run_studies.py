@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diverset.errors import DiversetError, OptionError, check_choice
+from diverset.recipe.datasets import read_split
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.runs import Run
 from diverset.reproduce.studies import STUDIES
@@ -27,6 +28,8 @@ def run_studies(what: str, experiment: Experiment, dry_run: bool = False) -> int
     studies = _applicable(what, experiment)
     if not dry_run:
         experiment.draw_missing_scenes()
+        # A wrong name of the split must not be noticed only after hours of training.
+        read_split(experiment.recipe.data, experiment.split, captions_only=True)
         for study in studies:
             study.prepare(experiment)
     by_folder: dict[Path, Run] = {}
