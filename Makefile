@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+KERNEL := hatch_build.py $(wildcard src/diverset/index/kernel/*.[ch])
 
-.PHONY: demo test lint types check docs package install-locked clean
+.PHONY: demo test lint types check docs package kernel install-locked clean
 
 demo: $(READY)  ## train, compare and search on generated images
 	$(BIN)/diverset demo
@@ -29,7 +30,10 @@ docs: $(READY)  ## the documentation site in site/, without a network
 package: $(READY)  ## wheel and sdist in dist/, checked in an empty environment
 	$(BIN)/python scripts/check_release.py
 
-$(READY): pyproject.toml constraints.txt
+kernel: $(READY)  ## compile the search kernel again
+	$(INSTALL) --no-deps -e .
+
+$(READY): pyproject.toml constraints.txt $(KERNEL)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
 	$(INSTALL) -c constraints.txt torch
 	$(INSTALL) -c constraints.txt -e '.[all,dev]'

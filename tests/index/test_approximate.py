@@ -13,6 +13,7 @@ from diverset.index import SetIndex, set_index, tune
 from diverset.index.approximate import Plan
 
 pytest.importorskip("faiss")
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def ids(index, queries, **options):

@@ -18,6 +18,7 @@ from diverset.index.repair import repair
 from diverset.index.verify import verify_folder
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 @pytest.fixture

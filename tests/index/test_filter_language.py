@@ -84,8 +84,9 @@ def test_sql_filters_are_equivalent_to_matches(index, metadata, texts, data):
         assert index.count(filter=tree) == len(expected)
 
 
+@pytest.mark.usefixtures("backend")
 def test_filtered_search_is_exact_for_few_and_many_matches(tmp_path, monkeypatch):
-    monkeypatch.setattr("diverset.index.set_index.PRUNE_BATCH", 3)
+    monkeypatch.setattr("diverset.index.torch_search.PRUNE_BATCH", 3)
     metadata = [{"n": n} for n in range(200)]
     with make_index(tmp_path, 200, metadata=metadata) as filtered:
         everything = [hit.id for hit in filtered.search(make_sets(1, seed=4), k=200)[0]]

@@ -5,7 +5,6 @@ from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
-import torch
 from index.index_support import SETTINGS, make_index, make_sets
 
 from diverset.index import SetIndex, item_database, scan, scoring, segment_writer
@@ -34,6 +33,7 @@ def test_scores_and_contributions_equal_the_formulas(alpha):
 
 
 def test_float32_preselection_does_not_change_the_hits(tmp_path, monkeypatch):
+    monkeypatch.setattr(scan, "load_kernel", lambda: None)
     queries = make_sets(6, seed=3)
     with make_index(tmp_path, 200) as index:
         expected = search(index, queries, k=3)
@@ -65,12 +65,6 @@ def test_sets_are_gathered_from_several_segments(tmp_path, monkeypatch):
         assert len(current.parts) > 2
         positions = np.random.default_rng(0).integers(70, size=(5, 9))
         np.testing.assert_array_equal(current.gather_sets(positions), sets[positions])
-
-
-def test_rows_of_different_length_are_padded_with_minus_one():
-    rows = [torch.tensor([4, 7]), torch.tensor([], dtype=torch.int64), torch.tensor([1])]
-    assert scan.pad(rows).tolist() == [[4, 7], [-1, -1], [1, -1]]
-    assert scan.pad([]).shape == (0, 0)
 
 
 def test_cached_metadata_is_bounded_and_follows_changes(tmp_path, monkeypatch):

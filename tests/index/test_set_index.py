@@ -3,18 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from index.index_support import SETTINGS, make_index, make_sets, naive_top
 
-from diverset.index import IndexSettings, SetIndex, bounds, scan, segment_writer
+from diverset.index import (
+    IndexSettings,
+    SetIndex,
+    bounds,
+    compiled,
+    segment_writer,
+    torch_search,
+)
 from diverset.index.database_errors import StaleReadError
 from diverset.index.explain import contributions, explain, smooth_chamfer_from_cosines
-from diverset.index.quantized_codes import quantize, quantize_queries
 from diverset.index.set_store import MAX_ALPHA, MIN_ALPHA
-from diverset.index.verify_codes import bounds_hold
-from diverset.runtime import torch_private
 from diverset.similarity import smooth_chamfer
+
+pytestmark = pytest.mark.usefixtures("backend")
 
 
 def search(index, queries, **options):
@@ -62,35 +66,17 @@ def test_exact_search_is_exact_for_every_accepted_alpha(
             assert np.abs(scores[[int(hit.id) for hit in hits]] - expected).max() < 1e-9
 
 
-def test_a_large_k_does_not_switch_later_searches_to_element_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(scan, "PRUNE_BATCH", 10)
-    monkeypatch.setattr(scan, "SMALL_K", 5)
-    with make_index(tmp_path, 400) as index:
-        assert len(index.search(make_sets(1), k=300)[0]) == 300
-        assert index.view().scan._bound is bounds.mean_bounds
-
-
-def test_the_buffer_of_bounds_is_freed_after_large_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(scan, "BOUNDS_BUFFER", 0)
-    with make_index(tmp_path, 640) as index:
-        held = index.view().scan
-        for queries in (1, 4, 30):
-            index.search(make_sets(queries))
-            assert held._bounds_buffer.nbytes <= 16 * 640
-        index.search(make_sets(4))
-        assert held._bounds_buffer.nbytes == 16 * 640
-
-
 def test_segments_merges_and_pruning_keep_search_exact(tmp_path, monkeypatch):
     """Small constants trigger flushes, merges, both bounds and several passes."""
     for module, name, value in (
         (segment_writer, "FLUSH_SIZE", 20),
         (segment_writer, "MERGE_COUNT", 2),
         (segment_writer, "MAX_SEGMENT_ITEMS", 100),
-        (scan, "SCORED_DIRECTLY", 5),
-        (scan, "PRUNE_BATCH", 10),
-        (scan, "CHUNK", 4),
-        (scan, "WORKSPACE", 3000),
+        (torch_search, "SCORED_DIRECTLY", 5),
+        (torch_search, "PRUNE_BATCH", 10),
+        (torch_search, "CHUNK", 4),
+        (torch_search, "WORKSPACE", 3000),
+        (compiled, "WORKSPACE", 3000),
         (bounds, "BLOCK", 64),
         (bounds, "MIN_BLOCK_ITEMS", 8),
     ):
@@ -119,56 +105,6 @@ def test_segments_merges_and_pruning_keep_search_exact(tmp_path, monkeypatch):
                 assert index.verify() == []
                 index.compact()
             assert index.count() == 395
-
-
-@given(
-    data=st.data(),
-    elements=st.integers(1, 4),
-    dim=st.sampled_from([1, 3, 8, 24]),
-    alpha=st.sampled_from([MIN_ALPHA, 0.5, 16.0, 100.0, MAX_ALPHA]),
-)
-def test_no_exact_score_exceeds_its_bounds(data, elements, dim, alpha):
-    """Any directions, from spikes to nearly equal elements; any alpha."""
-    seed = data.draw(st.integers(0, 10**6))
-    rng = np.random.default_rng(seed)
-
-    def draw(count, elements):
-        sets = rng.normal(size=(count, elements, dim)) ** data.draw(st.sampled_from([1, 5]))
-        sets = sets + data.draw(st.sampled_from([0, 10])) * rng.normal(size=(count, 1, dim))
-        unit = sets / np.linalg.norm(sets, axis=2, keepdims=True)
-        return (unit * rng.uniform(0.99, 1.01, size=(count, elements, 1))).astype(np.float32)
-
-    items, queries = draw(20, elements), draw(3, data.draw(st.integers(1, 4)))
-    codes = quantize(np.arange(20), items, alpha)
-    assert bounds_hold(codes, torch.from_numpy(items).double(), alpha).all()
-    batch = bounds.QueryBatch(quantize_queries(queries), alpha)
-    cosines = np.einsum("qid,njd->qnij", queries.astype(float), items.astype(float))
-    exact = torch.from_numpy(
-        np.stack([smooth_chamfer_from_cosines(pairs, alpha) for pairs in cosines])
-    )
-    for bound in (bounds.mean_bounds, bounds.element_bounds):
-        out = torch.empty(3, 20)
-        bound(batch, codes, out)
-        assert (out >= exact).all()
-    for query, scores in zip(batch.queries, exact, strict=True):
-        for fine in (False, True):
-            near, margin = bounds.estimates(query, codes, torch.arange(20), alpha, fine)
-            assert ((near - scores).abs() <= margin).all()
-
-
-def test_hits_are_equal_without_int8_matmul(tmp_path, monkeypatch):
-    queries = make_sets(3, seed=2)
-    with make_index(tmp_path, 200) as index:
-        expected = search(index, queries)
-        monkeypatch.setattr(torch_private, "has_int8_matmul", lambda: False)
-        assert search(index, queries) == expected
-
-
-def test_a_saturating_int8_matmul_is_detected():
-    def saturating(queries, codes, out=None):
-        return (queries.int() @ codes.int().T).clamp(-32768, 32767)
-
-    assert not torch_private.has_int8_matmul(saturating)
 
 
 def test_hits_have_contributions_of_all_pairs_of_elements(tmp_path):

@@ -22,9 +22,9 @@ from torch import Tensor
 from diverset.errors import DamagedError, IndexFileError, OptionError, import_extra
 from diverset.index.database_errors import StaleReadError
 from diverset.index.item_database import ItemDatabase
-from diverset.index.quantized_codes import quantize_queries
-from diverset.index.scan import Candidates, Scan, pad
+from diverset.index.scan import Scan
 from diverset.index.schema import read_properties, write_property
+from diverset.index.scoring import Candidates
 from diverset.index.set_store import Sets
 from diverset.runtime.checksums import file_checksum
 from diverset.runtime.files import delete_unused, replace_durably
@@ -117,10 +117,9 @@ class Graphs:
         if scan.rows[-1] <= self.plan.last:
             return positions
         first = int(np.searchsorted(scan.rows, self.plan.last, side="right"))
-        new = torch.arange(first, len(scan))  # not in the graphs
-        new = new[~torch.isin(new, scan.removed)]
-        pruned = (scan.prune(query, new, k) for query in quantize_queries(queries))
-        return np.concatenate([positions, pad(pruned)], axis=1)
+        new = scan.search(queries, k, np.arange(first, len(scan)))  # not in the graphs
+        new.positions[np.arange(new.positions.shape[1]) >= new.counts[:, None]] = -1
+        return np.concatenate([positions, new.positions], axis=1)
 
     def _nearest(
         self, graph: Any, vectors: Float[np.ndarray, "vectors dim"], count: int
@@ -145,7 +144,7 @@ def _positions(
     if duplicates:
         invalid[:, 1:] |= rows[:, 1:] == rows[:, :-1]
     if len(scan.removed):
-        invalid |= np.isin(positions, scan.removed.numpy())
+        invalid |= np.isin(positions, scan.removed)
     positions[invalid] = -1
     return positions
 
@@ -186,7 +185,7 @@ def _vectors(sets: Tensor, elements: bool) -> Tensor:
 
 
 def _batches(scan: Scan) -> Iterator[tuple[Int64[np.ndarray, " items"], Tensor]]:
-    removed = scan.rows[scan.removed.numpy()]
+    removed = scan.rows[scan.removed]
     for part in scan.parts:
         for start in range(0, len(part), BATCH):
             rows = part.rows[start : start + BATCH].numpy()

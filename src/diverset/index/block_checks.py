@@ -35,8 +35,8 @@ class BlockChecks:
     def __init__(self, file: Path, sets: Int64[Tensor, " items"], elements: Int64[Tensor, " b"]):
         self._file = file
         self._sets, self._elements = sets.numpy(), elements.numpy()
-        self._checked_sets: Bool[np.ndarray, " items"] = np.zeros(len(sets), dtype=bool)
-        self._checked_blocks: Bool[np.ndarray, " blocks"] = np.zeros(len(elements), dtype=bool)
+        self.checked_sets: Bool[np.ndarray, " items"] = np.zeros(len(sets), dtype=bool)
+        self.checked_blocks: Bool[np.ndarray, " blocks"] = np.zeros(len(elements), dtype=bool)
 
     def check_sets(
         self,
@@ -45,12 +45,12 @@ class BlockChecks:
         positions: Int64[np.ndarray, " positions"],
     ) -> None:
         """Raise if the set at one of these positions is damaged."""
-        new = positions[~self._checked_sets[positions]]
+        new = positions[~self.checked_sets[positions]]
         if len(new):
             found = set_checksums(rows.numpy()[new], sets.numpy(), new)
             if (found != self._sets[new]).any():
                 raise DamagedSegmentError(self._file)
-            self._checked_sets[new] = True
+            self.checked_sets[new] = True
 
     def check_elements(
         self,
@@ -58,14 +58,14 @@ class BlockChecks:
         positions: Int64[Tensor, " positions"] | None = None,
     ) -> None:
         """Raise if codes of elements are damaged; default: at any position."""
-        if self._checked_blocks.all():
+        if self.checked_blocks.all():
             return
-        count = len(self._checked_blocks)
+        count = len(self.checked_blocks)
         blocks = np.arange(count) if positions is None else positions.numpy() // ELEMENT_BLOCK
-        for block in np.unique(blocks[~self._checked_blocks[blocks]]).tolist():
+        for block in np.unique(blocks[~self.checked_blocks[blocks]]).tolist():
             if _element_checksum(elements, block) != self._elements[block]:
                 raise DamagedSegmentError(self._file)
-            self._checked_blocks[block] = True
+            self.checked_blocks[block] = True
 
 
 def set_checksums(

@@ -7,15 +7,12 @@ selected items and says how far the exact scores can be from the estimates.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from diverset.index.int8_matmul import int8_matmul, matmul_dtype
-from diverset.index.quantized_codes import Codes, QuantizedQuery, max_code_norm, rounding_margin
+from diverset.index.quantized_codes import Codes, QuantizedQueries, rounding_margin
 from diverset.similarity import fast_smooth_chamfer
 
 BLOCK = 2**18  # products that are still in the cache when they are reduced
@@ -25,13 +22,12 @@ MIN_BLOCK_ITEMS = 8192  # with fewer items at once, calls cost more than arithme
 class QueryBatch:
     """Quantized query sets stacked into one matrix, and the buffers of their products."""
 
-    def __init__(self, queries: Sequence[QuantizedQuery], alpha: float) -> None:
+    def __init__(self, queries: QuantizedQueries, alpha: float) -> None:
         self.queries, self.alpha = queries, alpha
-        self.elements, self.dim = queries[0].codes.shape
-        self.codes = torch.cat([query.codes for query in queries])
-        self.scale = torch.tensor([query.scale for query in queries])[:, None]
-        self.norm = torch.tensor([query.norm for query in queries])[:, None]
-        self.error = torch.tensor([query.error for query in queries])[:, None]
+        _, self.elements, self.dim = queries.codes.shape
+        self.codes = torch.from_numpy(queries.codes).flatten(0, 1)
+        self.scale = torch.from_numpy(queries.scale)[:, None]
+        self.norm = torch.from_numpy(queries.norm)[:, None]
         self.block = max(MIN_BLOCK_ITEMS, BLOCK // len(self.codes) // 64 * 64)
         dtype = matmul_dtype(self.dim, self.elements)
         size = len(queries) * self.block
@@ -57,11 +53,7 @@ class QueryBatch:
 
 def mean_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries items"]) -> None:
     """From the means: c_ij <= <q_i, m'> + |q_i| rho_j, and LSE_i <= max_i + log(K) / alpha."""
-    max_norm = max_code_norm(batch.dim)
-    above_unit = (batch.norm - 1).clamp(min=0) * (1 + max_norm)
-    smooth = math.log(batch.elements) / (2 * batch.alpha)
-    rounding = rounding_margin(batch.dim, batch.alpha)
-    constant = above_unit + batch.error * max_norm + (smooth + rounding)
+    constant = torch.from_numpy(batch.queries.mean_constant(batch.alpha))[:, None]
     for start in range(0, len(part), batch.block):
         block = slice(start, start + batch.block)
         products = batch.products(part.means[block])
@@ -77,9 +69,7 @@ def element_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries i
     """From the elements: Chamfer of the codes, their error, and log(K) / alpha."""
     part.check_elements()
     elements = len(part.elements)
-    smooth = (math.log(batch.elements) + math.log(elements)) / (2 * batch.alpha)
-    rounding = rounding_margin(batch.dim, batch.alpha)
-    constant = batch.error * max_code_norm(batch.dim) + (smooth + rounding)
+    constant = torch.from_numpy(batch.queries.element_constant(batch.alpha, elements))[:, None]
     for start in range(0, len(part), batch.block):
         block = slice(start, start + batch.block)
         items = len(part.scale[block])
@@ -98,13 +88,13 @@ def element_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries i
 
 
 def estimates(
-    query: QuantizedQuery,
+    query: QuantizedQueries,
     part: Codes,
     positions: Int64[Tensor, " chosen"],
     alpha: float,
     exact_query: bool,
 ) -> tuple[Float[Tensor, " chosen"], Float[Tensor, " chosen"]]:
-    """Scores of items of a part from their codes, and how far the exact scores can be from them.
+    """Scores of one query with some items from their codes, and how far the exact ones can be off.
 
     `exact_query` uses the query itself instead of its codes, which is slower and tighter.
     """
@@ -113,13 +103,13 @@ def estimates(
     elements, items, dim = codes.shape
     flat = codes.view(elements * items, dim)
     if exact_query:
-        products = query.exact @ flat.float().T
+        products = torch.from_numpy(query.exact[0]) @ flat.float().T
     else:
-        products = int8_matmul(query.codes, flat).float() * query.scale
+        products = int8_matmul(torch.from_numpy(query.codes[0]), flat).float() * query.scale.item()
     cosines = products.view(1, -1, elements, items) * part.scale[positions]
     score = fast_smooth_chamfer(cosines, alpha)[0]
-    margin = part.error[positions] * query.norm + rounding_margin(dim, alpha)
-    return score, margin if exact_query else margin + query.error * max_code_norm(dim)
+    constant = rounding_margin(dim, alpha) if exact_query else query.margin(alpha).item()
+    return score, part.error[positions] * query.norm.item() + constant
 
 
 def _sum_and_max(products: Tensor, total: Tensor | None, best: Tensor | None) -> None:

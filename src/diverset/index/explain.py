@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from diverset.similarity import fast_smooth_chamfer, smooth_chamfer_gradient
+from diverset.similarity import smooth_chamfer_gradient
 
+MAX_PLAIN_ALPHA = 600  # up to this, exp(alpha c) is a normal float64 for every cosine c
 Cosines = Float[np.ndarray, "*items query_elements elements"]
 Scores = Float[np.ndarray, "*items"]
 
@@ -56,11 +57,24 @@ def smooth_chamfer_from_cosines(cosines: Cosines, alpha: float) -> Scores:
     >>> smooth_chamfer_from_cosines(np.full((1, 2, 2), 0.5), alpha=16.0).round(4)
     array([0.5433])
     """
-    # Items innermost: sums over the few elements of a set then vectorize over the items.
+    # Items innermost: sums over the few elements of a set then vectorize over the items. Not by
+    # torch, whose threads cost more than this little work, and make it wait where cores are busy.
     pairs = np.array(np.moveaxis(cosines, (-2, -1), (0, 1)), dtype=np.float64, order="C")
-    pairs = pairs.reshape(1, *pairs.shape[:2], -1)
-    scores = fast_smooth_chamfer(torch.from_numpy(pairs), alpha)
-    return scores.numpy().reshape(cosines.shape[:-2])
+    pairs *= alpha
+    if alpha <= MAX_PLAIN_ALPHA:
+        exponentials = np.exp(pairs)
+        to_item, to_query = (np.log(exponentials.sum(axis)).mean(0) for axis in (1, 0))
+    else:
+        to_item, to_query = (_log_sum_exp(pairs, axis).mean(0) for axis in (1, 0))
+    scores: Scores = (to_item + to_query) / (2 * alpha)
+    return scores
+
+
+def _log_sum_exp(values: Float[np.ndarray, "*shape"], axis: int) -> Float[np.ndarray, "*rest"]:
+    largest = values.max(axis=axis, keepdims=True)
+    sums: Float[np.ndarray, "*rest"] = np.log(np.exp(values - largest).sum(axis=axis))
+    sums += largest.squeeze(axis)
+    return sums
 
 
 def contributions(cosines: Cosines, alpha: float) -> Cosines:

@@ -86,17 +86,6 @@ def _item_dim(name: str) -> int:
     return 1 if name == "elements" else 0
 
 
-@dataclass(frozen=True)
-class QuantizedQuery:
-    """A query set, its codes, the error of the codes and the largest norm of an element."""
-
-    exact: Float[Tensor, "query_elements dim"]
-    codes: Int8[Tensor, "query_elements dim"]
-    scale: float
-    error: float
-    norm: float
-
-
 def max_code_norm(dim: int) -> float:
     """Upper bound of the norm of a dequantized mean or element: 1, its tolerance, its rounding."""
     return 1 + UNIT_TOLERANCE + math.sqrt(dim) / (2 * MAX_CODE)
@@ -129,25 +118,51 @@ def quantize(
     )
 
 
+@dataclass(frozen=True)
+class QuantizedQueries:
+    """Query sets, their codes, the error of the codes and the largest norm of an element."""
+
+    exact: Float[np.ndarray, "queries query_elements dim"]
+    codes: Int8[np.ndarray, "queries query_elements dim"]
+    scale: Float[np.ndarray, " queries"]
+    error: Float[np.ndarray, " queries"]
+    norm: Float[np.ndarray, " queries"]
+
+    def __len__(self) -> int:
+        return len(self.exact)
+
+    def __getitem__(self, part: slice) -> QuantizedQueries:
+        return QuantizedQueries(*(array[part] for array in vars(self).values()))
+
+    def margin(self, alpha: float) -> Float[np.ndarray, " queries"]:
+        """How far the score of an item's codes can be from that of the item, besides its error."""
+        dim = self.exact.shape[2]
+        return self.error * max_code_norm(dim) + rounding_margin(dim, alpha)
+
+    def mean_constant(self, alpha: float) -> Float[np.ndarray, " queries"]:
+        """What the bound by means adds to (max_i + mean_i <q_i, m'>) / 2 and the spread."""
+        _, elements, dim = self.exact.shape
+        above_unit = (self.norm - 1).clip(min=0) * (1 + max_code_norm(dim))
+        constant: Float[np.ndarray, " queries"] = above_unit + self.margin(alpha)
+        return constant + math.log(elements) / (2 * alpha)
+
+    def element_constant(self, alpha: float, elements: int) -> Float[np.ndarray, " queries"]:
+        """What the bound by elements adds to Chamfer of the codes and the item's error."""
+        smooth = math.log(self.exact.shape[1]) + math.log(elements)
+        return smooth / (2 * alpha) + self.margin(alpha)
+
+
 def quantize_queries(
     queries: Float[np.ndarray, "queries query_elements dim"],
-) -> list[QuantizedQuery]:
-    """Quantize query sets, in numpy: for so little data its calls cost less than torch's."""
+) -> QuantizedQueries:
+    """Quantize query sets, each with one scale for all its elements."""
     largest = np.maximum(np.abs(queries).max(axis=(1, 2), keepdims=True), np.float32(1e-30))
     scales = largest / np.float32(MAX_CODE)
     codes = np.rint(queries / scales).clip(-MAX_CODE, MAX_CODE)
-    errors, norms = (_max_norms(sets).tolist() for sets in (queries - codes * scales, queries))
-    return [
-        QuantizedQuery(*values)
-        for values in zip(
-            torch.from_numpy(queries),
-            torch.from_numpy(codes.astype(np.int8)),
-            scales.ravel().tolist(),
-            errors,
-            norms,
-            strict=True,
-        )
-    ]
+    errors = _max_norms(queries - codes * scales)
+    return QuantizedQueries(
+        queries, codes.astype(np.int8), scales.ravel(), errors, _max_norms(queries)
+    )
 
 
 def _max_norms(

@@ -1,4 +1,4 @@
-"""From candidates to hits: exact scores, ids and metadata."""
+"""From found items to hits with ids and metadata, and ranking by other score functions."""
 
 from __future__ import annotations
 
@@ -8,60 +8,26 @@ from itertools import islice, starmap
 import numpy as np
 from jaxtyping import Float, Int64
 
-from diverset.index.explain import smooth_chamfer_from_cosines
 from diverset.index.item_database import ItemDatabase
-from diverset.index.scan import Candidates, Scan
-from diverset.index.scoring import best_candidates, float32_cosines
-from diverset.index.set_store import Hit, Sets
+from diverset.index.scan import Scan
+from diverset.index.scoring import BATCH_BYTES, Found
+from diverset.index.set_store import Hit
 
-BATCH_BYTES = 16 * 2**20  # of sets that are scored together
 ScoreFunction = Callable[
     [Float[np.ndarray, "items query_elements elements"]], Float[np.ndarray, " items"]
 ]
 """From the cosines of elements to scores, larger is better."""
 
 
-def rank(
-    database: ItemDatabase,
-    scan: Scan,
-    queries: Sets,
-    candidates: Candidates,
-    k: int,
-    exact: bool = True,
-) -> Iterator[list[Hit]]:
-    """The k best of each query's candidates; -1 is no candidate.
-
-    With `exact=False`, scores come from float32 products, which differ by about 1e-6.
-    """
-    if not candidates.shape[1] or not len(scan):
-        yield from ([] for _ in queries)
-        return
-    query_bytes = 4 * candidates.shape[1] * database.settings.elements * database.settings.dim
-    size = max(1, BATCH_BYTES // query_bytes)
-    for start in range(0, len(queries), size):
-        batch = slice(start, start + size)
-        yield from _rank_batch(database, scan, queries[batch], candidates[batch], k, exact)
-
-
-def _rank_batch(
-    database: ItemDatabase, scan: Scan, queries: Sets, candidates: Candidates, k: int, exact: bool
-) -> list[list[Hit]]:
-    alpha, sets = database.settings.alpha, scan.gather_sets(np.maximum(candidates, 0))
-    query_index = np.arange(len(queries))[:, None]
-    if exact:
-        best, cosines = best_candidates(queries, sets, candidates >= 0, k, alpha)
-        candidates = candidates if best is None else candidates[query_index, best]
-    else:
-        cosines = float32_cosines(queries, sets)
-    scores = smooth_chamfer_from_cosines(cosines, alpha)
-    scores[candidates < 0] = -np.inf
-    rows = scan.rows[candidates]
-    order = np.lexsort((rows, -scores), axis=1)[:, :k]  # ties: the older item first
-    valid = scores[query_index, order] > -np.inf
-    flat = (order + scores.shape[1] * query_index)[valid]
-    hit_cosines = cosines.reshape(-1, *cosines.shape[2:]).take(flat, axis=0)
-    hits = _make_hits(database, rows.take(flat), scores.take(flat), hit_cosines)
-    return [list(islice(hits, count)) for count in valid.sum(axis=1).tolist()]
+def make_hits(database: ItemDatabase, scan: Scan, found: Found) -> list[list[Hit]]:
+    """Found items as hits, with their ids and metadata."""
+    counts = found.counts.tolist()
+    valid = np.arange(found.positions.shape[1]) < found.counts[:, None]
+    flat = np.flatnonzero(valid)
+    cosines = found.cosines.reshape(-1, *found.cosines.shape[2:]).take(flat, axis=0)
+    rows, scores = scan.rows[found.positions.take(flat)], found.scores.take(flat)
+    hits = _make_hits(database, rows, scores, cosines)
+    return [list(islice(hits, count)) for count in counts]
 
 
 def _make_hits(

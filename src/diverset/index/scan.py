@@ -1,38 +1,23 @@
-"""Finds the few items that can be among the k best, by upper bounds over all items.
+"""All codes of one state of an index, and the candidates for exact search.
 
-For each query, `Scan` bounds every score from above, takes a threshold from the exact scores of the
-most promising items, and drops all items whose bound is below it. The rest is pruned in the same
-way with tighter bounds. The true k best are always among the `survivors`.
+Searches run in the compiled kernel, or in torch and numpy where it was not built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
 
-from diverset.index.bounds import QueryBatch, element_bounds, estimates, mean_bounds
-from diverset.index.quantized_codes import Codes, QuantizedQuery, rounding_margin
-from diverset.index.scoring import float32_scores
+from diverset.index.compiled import CompiledSearch, load_kernel
+from diverset.index.quantized_codes import Codes
+from diverset.index.scoring import Candidates, Found
+from diverset.index.set_store import Sets
+from diverset.index.torch_search import TorchSearch
 
-BoundFunction = Callable[[QueryBatch, Codes, Tensor], None]
-Positions = Int64[Tensor, " positions"]
-Candidates = Int64[np.ndarray, "queries candidates"]
-"""Positions for each query; -1 is no candidate."""
-WORKSPACE = 64 * 2**20  # bytes for bounds; limits the number of queries per pass
-CHUNK = 64  # bounds that are compared by their maximum first
-SEEDS = 4  # SEEDS * k items are scored exactly for the first threshold
-SCORED_DIRECTLY = 128  # up to this many items are scored without being pruned by their codes
-PRUNE_BATCH = 4096  # items that are pruned at once
-MAX_SHARE = 0.2  # if bounds by means leave a larger share of items, elements are used instead
-SMALL_K = 100  # a larger k leaves many items whatever the sets are like
-BOUNDS_BUFFER = 2**20  # bytes of bounds kept between calls, or those of four queries if more
+Positions = Int64[np.ndarray, " positions"]
 SETS_BUFFER = 2 * 2**20  # bytes of gathered sets kept between calls
-EXCLUDED = torch.finfo(torch.float32).min  # the bound of removed items and padding
-LOWEST = float(np.nextafter(np.float32(EXCLUDED), np.float32(0)))  # the lowest threshold
 
 
 class Scan:
@@ -46,10 +31,16 @@ class Scan:
         self.rows = np.concatenate([empty, *(part.rows.numpy() for part in self.parts)])
         self.sets = [part.sets.numpy() for part in self.parts]
         self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
-        self.removed = torch.from_numpy(self.positions(removed))
-        self._bound: BoundFunction = mean_bounds
-        self._bounds_buffer = torch.empty(0)
+        self.removed = self.positions(removed)
+        self._allowed = self._mask(np.arange(len(self))) if len(self.removed) else None
         self._sets_buffer = np.empty((0, 0, 0), dtype=np.float32)
+        if self.parts:
+            kernel = load_kernel()
+            self._search: CompiledSearch | TorchSearch
+            if kernel is None:
+                self._search = TorchSearch(self.parts, alpha, self.gather_sets)
+            else:
+                self._search = CompiledSearch(kernel, self.parts, alpha)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -57,7 +48,7 @@ class Scan:
     @property
     def buffer_bytes(self) -> int:
         """Memory kept between calls."""
-        return self._bounds_buffer.nbytes + self._sets_buffer.nbytes
+        return self._sets_buffer.nbytes + (self._search.buffer_bytes if self.parts else 0)
 
     def positions(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " positions"]:
         """Positions of row numbers, ascending; unknown rows are skipped."""
@@ -67,7 +58,7 @@ class Scan:
 
     def current(self) -> Int64[np.ndarray, " items"]:
         """Positions of the items that are not removed."""
-        return np.setdiff1d(np.arange(len(self)), self.removed.numpy())
+        return np.setdiff1d(np.arange(len(self)), self.removed)
 
     def gather_sets(
         self, positions: Int64[np.ndarray, "*shape"]
@@ -91,123 +82,28 @@ class Scan:
                 out[inside] = self.sets[part].take(local, axis=0)
         return out.reshape(*positions.shape, *shape)
 
-    def survivors(
-        self,
-        queries: Sequence[QuantizedQuery],
-        k: int,
-        allowed: Bool[Tensor, " items"] | None = None,
-    ) -> Iterator[Positions]:
-        """For each query, the positions of all items that can be among its k best."""
-        size = max(1, WORKSPACE // (4 * max(1, len(self))))
-        for start in range(0, len(queries), size):
-            yield from self._survivors(queries[start : start + size], k, allowed)
-        if self._bounds_buffer.nbytes > max(BOUNDS_BUFFER, 4 * 4 * len(self)):
-            self._bounds_buffer = torch.empty(0)
+    def search(self, queries: Sets, k: int, among: Positions | None = None) -> Found:
+        """The k best items of each query, provably; `among` restricts the items."""
+        if not self.parts or not len(queries):
+            return self._nothing(queries)
+        allowed = self._allowed if among is None else self._mask(among)
+        return self._search.search(queries, min(k, len(self)), allowed)
 
-    def _survivors(
-        self, queries: Sequence[QuantizedQuery], k: int, allowed: Bool[Tensor, " items"] | None
-    ) -> Iterator[Positions]:
-        batch = QueryBatch(queries, self.alpha)
-        results = self._bound_all(batch, k, allowed, self._bound)
-        if self._bound is mean_bounds:
-            share = sum(map(len, results)) / (len(batch) * max(1, len(self)))
-            if share > MAX_SHARE and len(self) > PRUNE_BATCH:
-                results = self._bound_all(batch, k, allowed, element_bounds)
-                if k <= SMALL_K:
-                    self._bound = element_bounds  # diverse sets: means will not prune later either
-        for query, positions in zip(queries, results, strict=True):
-            yield self.prune(query, positions, k)
+    def rank(self, queries: Sets, candidates: Candidates, k: int) -> Found:
+        """The k best of each query's candidates, by float32 products."""
+        if not self.parts or not candidates.size:
+            return self._nothing(queries)
+        return self._search.rank(queries, candidates, min(k, candidates.shape[1]))
 
-    def _bound_all(
-        self,
-        batch: QueryBatch,
-        k: int,
-        allowed: Bool[Tensor, " items"] | None,
-        bound: BoundFunction,
-    ) -> list[Positions]:
-        """Bound all items; the positions of those that reach the threshold of each query."""
-        bounds = self._allocate_bounds(len(batch))
-        for part, start in zip(self.parts, self.starts[:-1].tolist(), strict=True):
-            bound(batch, part, bounds[:, start : start + len(part)])
-        if len(self.removed):
-            bounds[:, self.removed] = EXCLUDED
-        if allowed is not None:
-            bounds[:, : len(self)].masked_fill_(~allowed, EXCLUDED)
-        peaks = bounds.view(len(batch), -1, CHUNK).amax(dim=2)
-        chunks = bounds.view(-1, CHUNK)  # of all queries, one after the other
-        thresholds = self._thresholds(batch, peaks, chunks, k)
-        query, chunk = (peaks >= thresholds[:, None]).nonzero().unbind(dim=1)
-        values = chunks.index_select(0, query * peaks.shape[1] + chunk)
-        selected, offset = (values >= thresholds[query, None]).nonzero().unbind(dim=1)
-        positions = chunk[selected] * CHUNK + offset
-        counts = query[selected].bincount(minlength=len(batch)).tolist()
-        return list(torch.split(positions, counts))
+    def _nothing(self, queries: Sets) -> Found:
+        count, elements, _ = queries.shape
+        none = np.zeros((count, 0))
+        counts, pairs = np.zeros(count, dtype=np.int64), np.zeros((count, 0, elements, 1))
+        return Found(counts, none.astype(np.int64), none, pairs)
 
-    def _thresholds(
-        self, batch: QueryBatch, peaks: Tensor, chunks: Tensor, k: int
-    ) -> Float[Tensor, " queries"]:
-        """A score that k items of each query reach, from the best items of the best chunks."""
-        highest, best = peaks.topk(min(peaks.shape[1], SEEDS * k), dim=1)
-        flat = (best + peaks.shape[1] * torch.arange(len(batch))[:, None]).flatten()
-        seeds = best * CHUNK + chunks.index_select(0, flat).argmax(dim=1).view_as(best)
-        if seeds.shape[1] < k or not len(self):
-            return torch.full((len(batch),), LOWEST)
-        exact = torch.stack([query.exact for query in batch.queries]).numpy()
-        sets = self.gather_sets(seeds.clamp_(max=len(self) - 1).numpy())
-        scores = float32_scores(exact, sets, self.alpha)
-        scores[highest.numpy() <= EXCLUDED] = EXCLUDED
-        scores.partition(-k, axis=1)
-        thresholds = scores[:, -k] - rounding_margin(batch.dim, self.alpha)
-        return torch.from_numpy(thresholds.clip(min=LOWEST).astype(np.float32))
-
-    def prune(self, query: QuantizedQuery, positions: Positions, k: int) -> Positions:
-        """The subset of these positions, ascending, that can be among the k best of them.
-
-        First by bounds with the quantized query, then by tighter ones with the exact query.
-        """
-        for exact_query in (False, True):
-            if len(positions) > SCORED_DIRECTLY:
-                low, high = self._score_interval(query, positions, exact_query)
-                positions = positions[high >= _kth_largest(low, k)]
-        return positions
-
-    def _score_interval(
-        self, query: QuantizedQuery, positions: Positions, exact_query: bool
-    ) -> tuple[Float[Tensor, " positions"], Float[Tensor, " positions"]]:
-        """Lower and upper bounds of the exact scores."""
-        scores, margins = [torch.empty(0)], [torch.empty(0)]
-        starts = self.starts.tolist()
-        cuts = torch.searchsorted(positions, torch.from_numpy(self.starts)).tolist()
-        for index, part in enumerate(self.parts):
-            for first in range(cuts[index], cuts[index + 1], PRUNE_BATCH):
-                last = min(first + PRUNE_BATCH, cuts[index + 1])
-                local = positions[first:last] - starts[index]
-                score, margin = estimates(query, part, local, self.alpha, exact_query)
-                scores.append(score)
-                margins.append(margin)
-        score, margin = torch.cat(scores), torch.cat(margins)
-        return score - margin, score + margin
-
-    def _allocate_bounds(self, queries: int) -> Float[Tensor, "queries padded"]:
-        """A buffer for all bounds; kept for few queries, since new pages cost as much as filling
-        them."""
-        padded = -(-max(1, len(self)) // CHUNK) * CHUNK
-        if len(self._bounds_buffer) < queries * padded:
-            self._bounds_buffer = torch.empty(queries * padded)
-        bounds = self._bounds_buffer[: queries * padded].view(queries, padded)
-        bounds[:, len(self) :] = EXCLUDED
-        return bounds
-
-
-def _kth_largest(scores: Float[Tensor, " items"], k: int) -> float:
-    """A score that k items reach; above `EXCLUDED`."""
-    return LOWEST if len(scores) < k else max(LOWEST, float(scores.topk(k).values[-1]))
-
-
-def pad(results: Iterable[Positions]) -> Candidates:
-    """Positions of each query as one array, padded with -1."""
-    rows = list(results)
-    padded = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int64)
-    for row, positions in zip(padded, rows, strict=True):
-        row[: len(positions)] = positions.numpy()
-    return padded
+    def _mask(self, positions: Positions) -> Bool[np.ndarray, " items"]:
+        """Which items are at these positions and not removed."""
+        mask = np.zeros(len(self), dtype=bool)
+        mask[positions] = True
+        mask[self.removed] = False
+        return mask

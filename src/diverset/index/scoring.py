@@ -1,9 +1,12 @@
-"""Scores of a few candidates from their original sets.
+"""Ranks a few candidates by scores from their original sets, in numpy.
 
 Exact search decides in float64: between items that float32 cannot tell apart, the better one wins.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
@@ -12,7 +15,75 @@ from diverset.index.explain import smooth_chamfer_from_cosines
 from diverset.index.quantized_codes import rounding_margin
 
 PRESELECT_FACTOR = 2  # with fewer candidates than this times k, float32 saves no float64 work
+BATCH_BYTES = 16 * 2**20  # of sets that are scored together
 CACHED = 2**19  # bytes of float64 sets that are still in the cache when they are multiplied
+
+Candidates = Int64[np.ndarray, "queries candidates"]
+"""Positions for each query; -1 is no candidate."""
+GatherFunction = Callable[[Int64[np.ndarray, "*shape"]], Float[np.ndarray, "*shape elements dim"]]
+"""The original sets at some positions."""
+
+
+class Found(NamedTuple):
+    """The best items of each query, best first; rows beyond `counts` are undefined."""
+
+    counts: Int64[np.ndarray, " queries"]
+    positions: Int64[np.ndarray, "queries k"]
+    scores: Float[np.ndarray, "queries k"]
+    cosines: Float[np.ndarray, "queries k query_elements elements"]
+
+    @classmethod
+    def of_batches(cls, batches: Sequence[Found]) -> Found:
+        """One result for the queries of several."""
+        if len(batches) == 1:
+            return batches[0]
+        return cls(*(np.concatenate(arrays) for arrays in zip(*batches, strict=True)))
+
+
+def rank_candidates(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    candidates: Candidates,
+    gather_sets: GatherFunction,
+    k: int,
+    alpha: float,
+    exact: bool,
+) -> Found:
+    """The k best of each query's candidates.
+
+    With `exact=False`, scores come from float32 products, which differ by about 1e-6.
+    """
+    count, width = candidates.shape
+    elements, dim = gather_sets(np.zeros(1, dtype=np.int64)).shape[1:]
+    size = max(1, BATCH_BYTES // (4 * max(1, width) * elements * dim))
+    return Found.of_batches(
+        [
+            _rank_batch(queries[batch], candidates[batch], gather_sets, k, alpha, exact)
+            for batch in (slice(start, start + size) for start in range(0, count, size))
+        ]
+    )
+
+
+def _rank_batch(
+    queries: Float[np.ndarray, "queries query_elements dim"],
+    candidates: Candidates,
+    gather_sets: GatherFunction,
+    k: int,
+    alpha: float,
+    exact: bool,
+) -> Found:
+    sets = gather_sets(np.maximum(candidates, 0))
+    query_index = np.arange(len(queries))[:, None]
+    if exact:
+        best, cosines = best_candidates(queries, sets, candidates >= 0, k, alpha)
+        candidates = candidates if best is None else candidates[query_index, best]
+    else:
+        cosines = float32_cosines(queries, sets)
+    scores = smooth_chamfer_from_cosines(cosines, alpha)
+    scores[candidates < 0] = -np.inf
+    order = np.lexsort((candidates, -scores), axis=1)[:, :k]  # ties: the older item first
+    scores = np.take_along_axis(scores, order, axis=1)
+    positions = np.take_along_axis(candidates, order, axis=1)
+    return Found((scores > -np.inf).sum(axis=1), positions, scores, cosines[query_index, order])
 
 
 def float32_scores(
@@ -73,7 +144,7 @@ def _float64_cosines(
     """One product per set, so that a score does not depend on the other candidates."""
     count, candidates, elements, dim = sets.shape
     cosines = np.empty((count, candidates, queries.shape[1], elements))
-    step = max(1, CACHED // (8 * candidates * elements * dim))
+    step = max(1, CACHED // (8 * max(1, candidates) * elements * dim))
     buffer = np.empty((min(step, count), candidates, elements, dim))
     wide_queries = queries.astype(np.float64)
     for start in range(0, count, step):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from diverset.errors import IndexFileError, OptionError, check_count
@@ -34,9 +33,9 @@ from diverset.index.filter_checks import check_fields
 from diverset.index.filter_language import Filter
 from diverset.index.filter_parser import parse
 from diverset.index.item_database import ItemDatabase
-from diverset.index.quantized_codes import Codes, quantize_queries
-from diverset.index.ranking import ScoreFunction, rank, rank_by
-from diverset.index.scan import PRUNE_BATCH, Positions, Scan, pad
+from diverset.index.quantized_codes import Codes
+from diverset.index.ranking import ScoreFunction, make_hits, rank_by
+from diverset.index.scan import Scan
 from diverset.index.schema import FILE
 from diverset.index.segments import Segment, read
 from diverset.index.set_store import Hit, IndexSettings, Metadata, Records, Sets
@@ -358,7 +357,7 @@ class SetIndex:
         if plan is None or filter is not None or not len(scan):
             return self._search_exact(scan, queries, k, filter)
         candidates = self._open_graphs(plan).candidates(scan, queries, k)
-        results = list(rank(self._database, scan, queries, candidates, k, exact=False))
+        results = make_hits(self._database, scan, scan.rank(queries, candidates, k))
         expected = min(k, len(scan) - len(scan.removed))
         short = [index for index, hits in enumerate(results) if len(hits) < expected]
         if short:  # too many of the candidates are deleted
@@ -370,21 +369,8 @@ class SetIndex:
     def _search_exact(
         self, scan: Scan, queries: Sets, k: int, filter: Filter | None
     ) -> list[list[Hit]]:
-        candidates = pad(self._survivors(scan, queries, k, filter))
-        return list(rank(self._database, scan, queries, candidates, k))
-
-    def _survivors(
-        self, scan: Scan, queries: Sets, k: int, filter: Filter | None
-    ) -> Iterator[Positions]:
-        quantized = quantize_queries(queries)
-        if filter is None:
-            return scan.survivors(quantized, k)
-        positions = torch.from_numpy(scan.positions(self._database.rows(filter)))
-        if len(positions) <= max(PRUNE_BATCH, len(scan) // 20):  # cheaper than bounding all items
-            return (scan.prune(query, positions, k) for query in quantized)
-        allowed = torch.zeros(len(scan), dtype=torch.bool)
-        allowed[positions] = True
-        return scan.survivors(quantized, k, allowed)
+        among = None if filter is None else scan.positions(self._database.rows(filter))
+        return make_hits(self._database, scan, scan.search(queries, k, among))
 
     def _open_graphs(self, plan: Plan) -> Graphs:
         if self._graphs is None or self._graphs.plan != plan:

@@ -1,0 +1,29 @@
+"""How many threads a short computation should use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+LOAD = Path("/proc/loadavg")  # Linux: "0.20 0.18 0.12 running/total last"
+
+
+def free_threads(most: int) -> int:
+    """A number of threads up to `most` and torch's own setting, without cores that are busy.
+
+    A thread on a busy core makes all others wait for it, so it is better not started.
+    """
+    threads = min(most, torch.get_num_threads())
+    if threads <= 1:
+        return 1
+    busy = running_threads() - 1
+    return max(1, min(threads, torch.get_num_threads() - busy))
+
+
+def running_threads() -> int:
+    """Threads that are running or waiting for a core now, this one among them; 1 if unknown."""
+    try:
+        return int(LOAD.read_text().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return 1
