@@ -75,11 +75,11 @@ def collections(
     found: dict[str, Data] = {}
     for size in sizes:
         for kind in kinds:
-            found[f"{kind} {size:,}"] = Generated(size, KINDS[kind])
+            found[f"{kind}-{size}"] = Generated(size, KINDS[kind])
         if sets and queries:
             stored, asked = np.load(sets, mmap_mode="c"), np.load(queries, mmap_mode="c")
             if len(stored) >= size:
-                found[f"file {size:,}"] = FromFiles(stored[:size], asked)
+                found[f"file-{size}"] = FromFiles(stored[:size], asked)
     return found
 
 

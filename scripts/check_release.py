@@ -33,9 +33,14 @@ def run(*command: str | Path, cwd: Path = ROOT, env: dict[str, str] | None = Non
 
 
 def build(out: Path) -> tuple[Path, Path]:
-    """Wheel and sdist; the wheel is built from the sdist, as pip would."""
+    """Wheel and sdist; the wheel is built from the sdist, as pip would.
+
+    The wheel is for every platform, so it has no compiled kernel; an installation from the sdist
+    compiles it (docs/adr/0009-compiled-kernel.md).
+    """
     shutil.rmtree(out, ignore_errors=True)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out)
+    env = os.environ | {"DIVERSET_KERNEL": "no"}
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, env=env)
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist)
     return wheel, sdist
