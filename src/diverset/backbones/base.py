@@ -81,7 +81,7 @@ class Backbone(nn.Module):
 
     def for_inference(self) -> Self:
         """A frozen copy optimised for speed; its output agrees up to rounding."""
-        copy = deepcopy(self).eval().requires_grad_(False)
+        copy = deepcopy(self, self._shared()).eval().requires_grad_(False)
         copy._fingerprint = self.fingerprint()
         for module in list(copy.modules()):
             fold = getattr(module, "fold", None)  # fuses a batch norm into its convolution
@@ -89,6 +89,10 @@ class Backbone(nn.Module):
                 fold()
         copy.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         return copy
+
+    def _shared(self) -> dict[int, Any]:
+        """What a copy for inference shares with the original, by id: a memo of `deepcopy`."""
+        return {}
 
     @torch.no_grad()
     def extract(self, inputs: Any, precision: str = "float32") -> Any:
@@ -101,8 +105,9 @@ class Backbone(nn.Module):
 
     def fingerprint(self) -> str:
         """A hash of the weights and settings; a copy for inference has that of its original."""
-        settings = f"{type(self).__name__} {self.settings()}"
-        return self._fingerprint or weight_hash(self.state_dict(), settings)
+        if self._fingerprint is not None:
+            return self._fingerprint
+        return weight_hash(self.state_dict(), f"{type(self).__name__} {self.settings()}")
 
 
 class ImageBackbone(Backbone):

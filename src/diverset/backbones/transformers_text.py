@@ -100,6 +100,11 @@ class TransformersText(TextBackbone):
             return False
         return states.shape == expected.shape and torch.allclose(states, expected, 1e-3, 1e-4)
 
+    def _shared(self) -> dict[int, Any]:
+        # Nothing is fused in a transformer, so frozen weights stay as they are.
+        frozen = [weight for weight in self.parameters() if not weight.requires_grad]
+        return {id(value): value for value in (self.tokenizer, *frozen)}
+
     def settings(self) -> str:
         words = json.dumps(self.tokenizer.get_vocab(), sort_keys=True)
         return f"max_length={self.max_length} words={hashlib.sha256(words.encode()).hexdigest()}"

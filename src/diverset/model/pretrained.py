@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -81,15 +82,14 @@ def read_folder(folder: str | PathLike[str]) -> SavedModel:
     )
 
 
-def model_fingerprint(config: ModelConfig, tensors: dict[str, Tensor]) -> str:
+def model_fingerprint(config: ModelConfig, tensors: Mapping[str, Tensor]) -> str:
     """Sixteen hexadecimal digits that identify a configuration and its weights."""
     return weight_hash(tensors, json.dumps(non_default_options(config), sort_keys=True))
 
 
 def saved_fingerprint(saved: SavedModel) -> str:
     """The fingerprint of a model with these weights, which are loaded as float32."""
-    tensors = {name: _as_float32(tensor) for name, tensor in saved.tensors.items()}
-    return model_fingerprint(saved.config, tensors)
+    return model_fingerprint(saved.config, _AsFloat32(saved.tensors))
 
 
 def narrow(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
@@ -100,6 +100,22 @@ def narrow(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if not result.isfinite().all():
         raise OptionError(f"{name} overflows in {dtype}; save it as bfloat16 or float32")
     return result
+
+
+class _AsFloat32(Mapping[str, Tensor]):
+    """Weights that are converted one at a time, as they are read."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        return _as_float32(self._tensors[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def _as_float32(tensor: Tensor) -> Tensor:

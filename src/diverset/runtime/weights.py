@@ -12,7 +12,8 @@ from diverset.errors import CheckpointError, a_few
 def weight_hash(tensors: Mapping[str, Tensor], settings: str) -> str:
     """Sixteen hexadecimal digits of the weights and of the settings that decide the output."""
     digest = hashlib.sha256(settings.encode())
-    for name, tensor in sorted(tensors.items()):
+    for name in sorted(tensors):
+        tensor = tensors[name]
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]

@@ -7,9 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
 from diverset.evaluation.caption_words import words
 
 MIN_LETTERS = 4  # of a word that is checked; shorter ones have too many neighbours
@@ -65,6 +62,9 @@ class Speller:
     def _find(self, word: str) -> str | None:
         if self._counts.get(word, 0) >= MIN_CAPTIONS or self._is_word(word):
             return None
+        from rapidfuzz import process  # most texts have no unknown word
+        from rapidfuzz.distance import OSA
+
         edits = 2 if len(word) >= LONG_WORD else 1
         same_start = [other for other in self._common if other[0] == word[0]]
         near = process.extract(
