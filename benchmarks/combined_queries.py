@@ -14,11 +14,20 @@ import torch
 from splits import add_run
 
 from diverset.evaluation.calibrate import encode_images
+from diverset.evaluation.calibration import load_calibration
 from diverset.evaluation.caption_words import words
 from diverset.evaluation.labelled_queries import CaptionIndex
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
-from diverset.photos.search.query import EXCLUDED, JOINT, Clause, CombinedScore, SearchQuery
+from diverset.model.folder import model_folder
+from diverset.photos.search.query import (
+    EXCLUDED,
+    JOINT,
+    TEXT,
+    Clause,
+    CombinedScore,
+    SearchQuery,
+)
 from diverset.recipe.datasets import read_split
 
 AND = (
@@ -51,14 +60,15 @@ def main() -> None:
     dataset = read_split(EvalOptions(root=args.data).data_config(data), args.split)
     images, index = encode_images(model, dataset).numpy(), CaptionIndex(dataset)
     alpha = model.config.similarity.alpha
+    calibration = load_calibration(model_folder(args.run), model.fingerprint())
     sample = images[np.random.default_rng(args.seed).permutation(len(images))[:SAMPLE]]
 
-    def encode(text: str) -> np.ndarray:
+    def clause(text: str, role: str = TEXT) -> Clause:
         with torch.no_grad():
-            return model.encode_texts([text])[0].float().numpy()
+            return Clause(model.encode_texts([text])[0].float().numpy(), role, text=text)
 
     def relevant_of_ten(clauses: list[Clause], relevant: np.ndarray) -> float:
-        score = CombinedScore(clauses, sample, alpha)
+        score = CombinedScore(clauses, sample, alpha, calibration)
         cosines = np.einsum("qd,nsd->nqs", score.elements, images, optimize=True)
         best = np.argsort(-score(cosines))[:HITS]
         return HITS * float(relevant[best].mean())
@@ -71,20 +81,20 @@ def main() -> None:
             relevant = relevant & ~other if excluding else relevant & other
             if relevant.sum() < MIN_IMAGES:
                 continue
-            one, two = (Clause(encode(text)) for text in (first, second))
             if excluding:
-                combined = [one, Clause(two.elements, EXCLUDED)]
+                combined = [clause(first), clause(second, EXCLUDED)]
                 plain = {"first text": first, "in words": f"{first} without {second}"}
             else:
                 joint = SearchQuery(first, required=[second]).joint_texts
-                combined = [one, two, *(Clause(encode(text), JOINT) for text in joint)]
+                combined = [clause(text) for text in (first, second)]
+                combined += [clause(text, JOINT) for text in joint]
                 plain = {
                     "A and B": f"{first} and {second}",
                     "A B": f"{first} {second}",
                     "a A and a B": f"a {first} and a {second}",
                 }
             for name, text in plain.items():
-                rows.setdefault(name, []).append(relevant_of_ten([Clause(encode(text))], relevant))
+                rows.setdefault(name, []).append(relevant_of_ten([clause(text)], relevant))
             rows.setdefault(title, []).append(relevant_of_ten(combined, relevant))
         count = len(rows[title])
         print(

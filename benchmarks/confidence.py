@@ -1,15 +1,16 @@
-"""How reliable are probabilities, and how often is the note "probably nothing like this" right?
+"""How reliable are probabilities, and how often is "probably nothing like this here" true?
 
-A calibration is fitted on some splits and tested on others; of a split in both, one half is fitted
-and the other tested. Queries are captions, noun phrases and nouns of the tested images, and two
-lists of absent things. Captions decide which images are relevant. Larger collections are filled
-with images of another split.
+A calibration is fitted on some splits and tested on others. Of a split in both, each half is tested
+with a calibration that was fitted on the other half. Queries are captions, noun phrases and nouns
+of the tested images, and two lists of absent things that no calibration is fitted on. Captions
+decide which images are relevant. Larger collections are filled with images of another split.
 
     python benchmarks/confidence.py photos --data path/to/datasets \\
         --fit coco:val_more flickr8k:val --test coco:val flickr8k:val --fill coco:train
 """
 
 import argparse
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,21 +20,19 @@ from absent_things import FIRST, SECOND
 from diverset import Model
 from diverset.data import CaptionDataset
 from diverset.evaluation.calibrate import encode_images
-from diverset.evaluation.calibration import Calibration
-from diverset.evaluation.calibration_fit import COLLECTION, Collection, fit_calibration
-from diverset.evaluation.calibration_report import (
-    FILTERS,
-    reliability,
-    sampled_probabilities,
-    weak_share,
-)
-from diverset.evaluation.caption_words import CaptionWords, words
-from diverset.evaluation.labelled_queries import ABSENT, PRESENT, CaptionIndex, LabelledQuery
+from diverset.evaluation.calibration import GOOD, Calibration
+from diverset.evaluation.calibration_fit import fit_calibration
+from diverset.evaluation.calibration_report import image_probabilities, reliability, weak_share
+from diverset.evaluation.caption_words import CaptionWords
+from diverset.evaluation.labelled_collection import COLLECTION, Collection
+from diverset.evaluation.labelled_queries import LISTED, PRESENT, LabelledQuery, absent_queries
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
 from diverset.recipe.datasets import DatasetReader, join_datasets
 
-SIZES = (1, 3, 10, 12, 100, 1000, 10_000)
+SIZES = (1, 3, 10, 12, 100, 500, 1000, 10_000)
+QUERIES = 1000  # of each kind per tested collection
+REPEATS = 5  # random collections per query
 
 
 class Images(NamedTuple):
@@ -44,6 +43,14 @@ class Images(NamedTuple):
 
     def subset(self, rows: np.ndarray) -> "Images":
         return Images(self.dataset.subset(rows.tolist()), self.sets[torch.from_numpy(rows)])
+
+
+class Tested(NamedTuple):
+    """A calibration, images that it was not fitted on, and their labelled queries."""
+
+    calibration: Calibration
+    images: Images
+    collection: Collection
 
 
 def main() -> None:
@@ -59,66 +66,114 @@ def main() -> None:
     model, data = open_run(args.model)
     data = EvalOptions(root=args.data).data_config(data)
     vocabulary = CaptionWords.of(DatasetReader(data, captions_only=True).read(data.train).captions)
-    reader, fitted, tested = DatasetReader(data), [], {}
-    for split in dict.fromkeys([*args.fit, *args.test]):
-        images = read(model, reader.read(split))
-        order = rng.permutation(len(images.dataset))
-        cut = 0 if split not in args.fit else len(order) // 2 if split in args.test else len(order)
-        fitted += [images.subset(rows) for rows in chunks(order[:cut])]
-        if cut < len(order):
-            tested[split] = images.subset(order[cut:])
-    collections = [
-        Collection.of(model, part.dataset, part.sets, vocabulary.nouns, rng) for part in fitted
+    reader = DatasetReader(data)
+    images = {
+        split: read(model, reader.read(split)) for split in dict.fromkeys([*args.fit, *args.test])
+    }
+    both = [split for split in args.fit if split in args.test]
+    halves = {split: np.array_split(rng.permutation(len(images[split].sets)), 2) for split in both}
+    fixed = [
+        collection
+        for split in args.fit
+        if split not in both
+        for collection in collections(model, images[split], vocabulary, rng)
     ]
-    calibration = fit_calibration(collections, vocabulary, rng)
-    print(f"fitted on {sum(map(len, collections)):,} images")
+    tested: dict[str, list[Tested]] = {split: [] for split in args.test}
+    for fold in range(2 if both else 1):
+        fitted = list(fixed)
+        for split in both:
+            half = images[split].subset(halves[split][fold])
+            fitted += collections(model, half, vocabulary, rng)
+        calibration = fit_calibration(fitted, vocabulary, rng)
+        print(f"fitted on {sum(map(len, fitted)):,} images")
+        for split in args.test:
+            if split in both or fold == 0:
+                part = images[split].subset(halves[split][1 - fold]) if split in both else None
+                part = part or images[split]
+                queries = Collection.of(model, part.dataset, part.sets, vocabulary, rng, QUERIES)
+                tested[split].append(Tested(calibration, part, queries))
     fill = None
     if args.fill:
         others = reader.read(args.fill)
-        needed = max(SIZES) - min(len(images.sets) for images in tested.values())
+        needed = max(SIZES) - min(len(each.collection) for all in tested.values() for each in all)
         fill = read(model, others.subset(rng.permutation(len(others))[:needed].tolist()))
-    for split, images in tested.items():
-        report(split, images, fill, model, calibration, vocabulary, rng)
+    for split, parts in tested.items():
+        print(f"\n{split}: {' and '.join(f'{len(part.collection):,}' for part in parts)} images")
+        report_weak(parts, fill, model, rng)
+        report_deciles(parts, rng)
 
 
 def read(model: Model, dataset: CaptionDataset) -> Images:
     return Images(dataset, encode_images(model, dataset))
 
 
-def chunks(rows: np.ndarray) -> list[np.ndarray]:
-    count = -(-len(rows) // COLLECTION)
-    return np.array_split(rows, count) if count else []
+def collections(
+    model: Model, images: Images, vocabulary: CaptionWords, rng: np.random.Generator
+) -> list[Collection]:
+    """Random collections of at most `COLLECTION` images."""
+    rows = rng.permutation(len(images.sets))
+    parts = [images.subset(part) for part in np.array_split(rows, -(-len(rows) // COLLECTION))]
+    return [Collection.of(model, part.dataset, part.sets, vocabulary, rng) for part in parts]
 
 
-def report(
-    split: str,
-    images: Images,
-    fill: Images | None,
-    model: Model,
-    calibration: Calibration,
-    vocabulary: CaptionWords,
-    rng: np.random.Generator,
+def report_weak(
+    parts: list[Tested], fill: Images | None, model: Model, rng: np.random.Generator
 ) -> None:
-    own = Collection.of(model, images.dataset, images.sets, vocabulary.nouns, rng)
-    print(f"\n{split}: {len(own):,} images\nqueries with weak confidence:")
+    """Print the share of queries with weak confidence, and of absent things with a good hit."""
+    print("queries with weak confidence:")
     print("images | " + " | ".join(PRESENT) + " | first absent list | second")
-    largest = images if fill is None else join(images, fill, max(SIZES))
+    larger = [join(part.images, fill, max(SIZES)) if fill else part.images for part in parts]
     absent = [
-        Collection.search(model, absent_queries(things, largest.dataset), largest.sets)
-        for things in (FIRST, SECOND)
+        [
+            Collection.search(model, absent_queries(each.dataset, things), each.sets)
+            for things in (FIRST, SECOND)
+        ]
+        for each in larger
     ]
     for size in SIZES:
-        small = size <= len(own)
-        if not small and len(largest.sets) < size:
-            continue
-        present = own if small else extend(own, largest, model)
-        shares = [weak_share(calibration, present, [kind], size, rng) for kind in PRESENT]
-        shares += [weak_share(calibration, things, [ABSENT], size, rng) for things in absent]
-        print(f"{size:,} | " + " | ".join(f"{share:.1%}" for share in shares))
-    print("probability and share of relevant hits per decile:")
-    for size, repeats in [*((size, 20) for size in FILTERS), (len(own), 1)]:
-        deciles = reliability(*sampled_probabilities(calibration, own, size, rng, repeats=repeats))
-        print(f"{size:,} images:", ", ".join(f"{p:.0%} {r:.0%} ({n:,})" for p, r, n in deciles))
+        shares = []
+        for part, large, things in zip(parts, larger, absent, strict=True):
+            small = size <= len(part.collection)
+            if small or size <= len(large.sets):
+                own = part.collection if small else extend(part.collection, large, model)
+                kinds = [(own, kind) for kind in PRESENT] + [(each, LISTED) for each in things]
+                shares.append([share(part.calibration, *kind, size, rng) for kind in kinds])
+        if shares:
+            print(f"{size:,} | " + " | ".join(f"{value:.1%}" for value in np.mean(shares, axis=0)))
+    best = [
+        image_probabilities(part.calibration, each, 1, [LISTED])[0]
+        for part, things in zip(parts, absent, strict=True)
+        for each in things
+    ]
+    good = np.mean(np.concatenate(best) >= GOOD)
+    print(f"absent things with a hit of {GOOD:.0%} or more: {good:.1%}")
+
+
+def share(
+    calibration: Calibration, collection: Collection, kind: str, size: int, rng: np.random.Generator
+) -> float:
+    repeats = REPEATS if size < len(collection) else 1
+    return float(
+        np.mean([weak_share(calibration, collection, [kind], size, rng) for _ in range(repeats)])
+    )
+
+
+def report_deciles(parts: list[Tested], rng: np.random.Generator) -> None:
+    print("probability, share of relevant hits with the 95 % interval, and number, per decile:")
+    for title, best in (("ten best hits", 10), ("any image", None)):
+        for kinds in (PRESENT, *((kind,) for kind in PRESENT)):
+            rated = [
+                image_probabilities(each.calibration, each.collection, best, kinds)
+                for each in parts
+            ]
+            width = min(values.shape[1] for values, _ in rated)
+            values, relevant = (
+                np.concatenate([matrix[:, :width] for matrix in column])
+                for column in zip(*rated, strict=True)
+            )
+            deciles = reliability(values, relevant, rng)
+            shown = ", ".join(f"{decile} {decile.hits:,}" for decile in deciles)
+            print(f"{title}, {'all kinds' if len(kinds) > 1 else kinds[0]}: {shown}")
 
 
 def join(images: Images, fill: Images, size: int) -> Images:
@@ -130,21 +185,12 @@ def join(images: Images, fill: Images, size: int) -> Images:
 def extend(collection: Collection, largest: Images, model: Model) -> Collection:
     """The same queries in a larger collection; only the images of the smaller one are labelled."""
     padding = len(largest.sets) - len(collection)
-    queries = [
-        LabelledQuery(each.kind, each.text, np.pad(each.relevant, (0, padding)), each.own)
-        for each in collection.queries
+    queries: list[LabelledQuery] = [
+        replace(query, relevant=np.pad(query.relevant, (0, padding)))
+        for query in collection.queries
+        if query.kind in PRESENT
     ]
     return Collection.search(model, queries, largest.sets)
-
-
-def absent_queries(things: tuple[str, ...], dataset: CaptionDataset) -> list[LabelledQuery]:
-    """Those of the things whose last word no caption contains."""
-    index, nothing = CaptionIndex(dataset), np.zeros(len(dataset), dtype=bool)
-    return [
-        LabelledQuery(ABSENT, text, nothing)
-        for text in things
-        if not index.contains(words(text)[-1])
-    ]
 
 
 if __name__ == "__main__":

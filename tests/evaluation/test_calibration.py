@@ -2,6 +2,8 @@
 
 import logging
 import math
+from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from diverset.errors import DataError
 from diverset.evaluation.calibration import CALIBRATION_FILE, Calibration, load_calibration
 
 FITTED = Calibration(
-    -9.0, 13.0, text=[0.7, 0.5, 0.7, -0.2], knee=-1.0, bend=0.5,
-    thresholds=[[-5, -4, -3, -2], [-6, -5, -4, -3], [-6, -5, -4, -3]],
+    -9.0, 13.0, slopes=[1.0, 0.5], text=[0.7, 0.5, 0.7, -0.2, 0.1, 0.1],
+    knee=-1.0, bends=[0.5, 0.2],
+    evidence=[[1, 0.1, 0, 0], [1, 0.02, 0.03, 0.05], [1, 0, 0, 0]],
+    thresholds=[[0.2, 0.3, 0.4, 0.5], [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4]],
     captions=100_000, words={"a": 90_000, "dog": 5_000, "vulture": 3},
 )  # fmt: skip
 
@@ -33,6 +37,8 @@ def test_a_rare_word_makes_the_same_similarity_less_probable():
 def test_log_odds_rise_faster_above_the_knee():
     slopes = np.diff(FITTED.logits(np.linspace(0.2, 0.8, 60), "dog"))
     assert slopes.max() / slopes.min() == pytest.approx(1.5) and (np.diff(slopes) > -1e-9).all()
+    longer = np.diff(FITTED.logits(np.linspace(0.2, 0.8, 60), "a dog runs"))
+    assert longer.max() / longer.min() == pytest.approx(1.2)
 
 
 def test_the_probability_of_an_image_does_not_depend_on_other_images():
@@ -42,26 +48,40 @@ def test_the_probability_of_an_image_does_not_depend_on_other_images():
 
 def test_the_threshold_of_the_note_rises_with_the_collection_and_then_stays():
     thresholds = [FITTED.threshold("dog", items) for items in (0, 1, 12, 35, 100, 1000, 50_000)]
-    assert thresholds[:3] == [-5, -5, -4] and -4 < thresholds[3] < -3
-    assert thresholds[4:] == [-3, -2, -2]
-    assert FITTED.threshold("a dog", 100) == -4
+    assert thresholds[:3] == [0.2, 0.2, 0.3] and 0.3 < thresholds[3] < 0.4
+    assert thresholds[4:] == [0.4, 0.5, 0.5]
+    assert FITTED.threshold("a dog", 100) == 0.3
+
+
+def test_a_rare_word_must_reach_a_larger_similarity():
+    common, rare, unknown = (FITTED.presence(0.6, text) for text in ("dog", "vulture", "sextant"))
+    assert common > rare > unknown
+    assert FITTED.presence(0.7, "dog") == pytest.approx(common + 0.1)
+    rates = [np.log(1000 * (1 + count) / 100_000) for count in (3, 5_000)]
+    expected = 0.6 + 0.02 * rates[0] + 0.03 * rates[1] + 0.05 * sum(rates) / 2
+    assert FITTED.presence(0.6, "vulture dogs") == pytest.approx(expected)
 
 
 def test_confidence_has_three_levels():
-    logit = FITTED.logits([0.0], "dog")[0]
+    similarities = np.linspace(0.2, 0.95, 200)
+    levels = [FITTED.confidence([best, 0.1], "vulture", 12) for best in similarities]
+    assert [level for level, _ in groupby(levels)] == ["weak", "possible", "good"]
+    good = similarities[levels.index("good")]
+    assert FITTED.probabilities([good], "vulture")[0] == pytest.approx(0.5, abs=0.02)
+    possible = similarities[levels.index("possible")]
+    assert FITTED.presence(possible, "vulture") == pytest.approx(0.3, abs=0.005)
 
-    def confidence(best):
-        linear = best if best < -1 else (best - 0.5) / 1.5  # below and above the knee
-        return FITTED.confidence([(linear - logit) / FITTED.similarity], "dog", 1000)
 
-    assert [confidence(best) for best in (0.1, -0.1, -1.9, -2.1)] == [
-        "good", "possible", "possible", "weak",
-    ]  # fmt: skip
+def test_confidence_is_never_weak_with_a_good_hit():
+    strict = replace(FITTED, thresholds=[[9.0] * 4] * 3)
+    assert strict.probabilities([0.95], "dog")[0] > 0.5
+    assert strict.confidence([0.95], "dog", 1000) == "good"
+    assert strict.confidence([0.3], "dog", 1000) == "weak"
 
 
 def test_a_stored_calibration_is_used_for_its_model_only(tmp_path, caplog):
     assert load_calibration(tmp_path, "mine") is None
-    fitted = Calibration(1, 2, thresholds=[[-1.0, 0, 1, 2]] * 3, fingerprint="mine")
+    fitted = replace(FITTED, fingerprint="mine")
     fitted.save(tmp_path)
     assert load_calibration(tmp_path, "mine") == fitted
     with caplog.at_level(logging.WARNING):
@@ -72,6 +92,9 @@ def test_a_stored_calibration_is_used_for_its_model_only(tmp_path, caplog):
 def test_a_calibration_of_an_older_version_is_rejected(tmp_path):
     (tmp_path / CALIBRATION_FILE).write_text('{"bias": 1, "score": 2, "top_mean": 3}')
     with pytest.raises(DataError, match=r"not a calibration of this version .*'score'"):
+        load_calibration(tmp_path, "mine")
+    (tmp_path / CALIBRATION_FILE).write_text('{"bias": 1, "similarity": 2, "text": [1, 2, 3, 4]}')
+    with pytest.raises(DataError, match=r"not a calibration .*text has shape \(4,\), not \(6,\)"):
         load_calibration(tmp_path, "mine")
 
 

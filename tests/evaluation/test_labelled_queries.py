@@ -1,5 +1,7 @@
 """Queries of captions and the images that are relevant to them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from diverset.evaluation.labelled_queries import (
     NOUN,
     PHRASE,
     CaptionIndex,
+    absent_queries,
     draw_queries,
 )
 
@@ -50,8 +53,8 @@ def test_the_words_of_a_phrase_must_be_in_one_caption(dataset):
 
 
 def test_queries_of_every_kind_are_drawn(dataset):
-    nouns = {"dog", "hat", "car", "zebra"}
-    queries = draw_queries(dataset, nouns, 10, np.random.default_rng(0))
+    known = CaptionWords(100, {}, frozenset({"dog", "hat", "car", "zebra"}))
+    queries = draw_queries(dataset, known, 10, np.random.default_rng(0))
     by_kind = {
         kind: {query.text: images(query.relevant) for query in queries if query.kind == kind}
         for kind in (CAPTION, PHRASE, NOUN, ABSENT)
@@ -61,6 +64,20 @@ def test_queries_of_every_kind_are_drawn(dataset):
     assert by_kind[PHRASE] == {"brown dog": [0], "brown hat": [1], "red car": [2]}
     assert by_kind[CAPTION]["The man holds a dog."] == [1]
     assert {query.own for query in queries if query.kind == CAPTION} == {0, 1, 2}
+
+
+def test_nouns_that_training_captions_hardly_contain_are_drawn_too(dataset):
+    rare = CaptionWords(100, {"dog": 90, "beach": 4}, frozenset({"dog"}))
+    more = replace(dataset, captions=(*CAPTIONS[:4], "The beach and the street."))
+    queries = draw_queries(more, rare, 10, np.random.default_rng(0))
+    nouns = {query.text: images(query.relevant) for query in queries if query.kind == NOUN}
+    assert nouns == {"dog": [0, 1], "beach": [0, 2]}
+
+
+def test_listed_things_are_absent_if_no_caption_has_their_last_word(dataset):
+    queries = absent_queries(dataset, ["violin", "race car", "car race"])
+    assert [query.text for query in queries] == ["violin", "car race"]
+    assert not any(query.relevant.any() for query in queries)
 
 
 def test_nouns_are_words_that_mostly_end_a_noun_phrase():

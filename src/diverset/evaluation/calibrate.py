@@ -12,9 +12,10 @@ from jaxtyping import Float
 from diverset.data import CaptionDataset
 from diverset.errors import DataError, OptionError
 from diverset.evaluation.calibration import Calibration
-from diverset.evaluation.calibration_fit import Collection, fit_calibration, parts
+from diverset.evaluation.calibration_fit import fit_calibration
 from diverset.evaluation.calibration_report import CalibrationReport
 from diverset.evaluation.caption_words import CaptionWords
+from diverset.evaluation.labelled_collection import Collection, parts
 from diverset.evaluation.open_run import has_recipe, open_recipe
 from diverset.evaluation.options import EvalOptions
 from diverset.model import Model
@@ -36,7 +37,8 @@ def calibrate(
 ) -> tuple[Calibration, CalibrationReport]:
     """Fit the calibration of a model and write it into the model's folder.
 
-    Words are counted in the training split. A dataset without one gives half of its images.
+    Words are counted in the training split. A dataset without one gives half of its images. All
+    splits have the same weight.
 
     Args:
         name: folder of a run or a model, or name of a shipped model.
@@ -49,18 +51,20 @@ def calibrate(
     data = _data_config(name, options)
     model, names = load(name), list(splits or [data.val])
     reader = DatasetReader(data)
-    dataset = join_datasets(names, [reader.read(split) for split in names])
-    if len(dataset) < MIN_IMAGES:
-        raise DataError(f"{dataset.name} has {len(dataset)} images; give {MIN_IMAGES} or more")
-    dataset, vocabulary = _count_words(dataset, data, rng)
-    fitted_rows, tested_rows = parts(len(dataset), rng)
+    datasets, vocabulary = _count_words([reader.read(split) for split in names], data, rng)
+    fitted, tested = [], []
+    for dataset in datasets:
+        fitted_rows, tested_rows = parts(len(dataset), rng)
+        fitted += [dataset.subset(rows.tolist()) for rows in fitted_rows]
+        tested.append(dataset.subset(tested_rows.tolist()))
     collections = [
-        Collection.of(model, part, encode_images(model, part), vocabulary.nouns, rng)
-        for part in (dataset.subset(rows.tolist()) for rows in (*fitted_rows, tested_rows))
+        Collection.of(model, part, encode_images(model, part), vocabulary, rng)
+        for part in (*fitted, join_datasets(names, tested))
     ]
+    title = " + ".join(dataset.name for dataset in datasets)
     calibration = replace(
         fit_calibration(collections[:-1], vocabulary, rng),
-        fitted_on=f"{dataset.name}: {len(dataset) - len(tested_rows):,} images",
+        fitted_on=f"{title}: {sum(map(len, fitted)):,} images",
         fingerprint=model.fingerprint(),
     )
     if write:
@@ -87,12 +91,18 @@ def _data_config(name: str, options: EvalOptions) -> DataConfig:
 
 
 def _count_words(
-    dataset: CaptionDataset, data: DataConfig, rng: np.random.Generator
-) -> tuple[CaptionDataset, CaptionWords]:
+    datasets: Sequence[CaptionDataset], data: DataConfig, rng: np.random.Generator
+) -> tuple[list[CaptionDataset], CaptionWords]:
     """The images to fit on, and the words of the training captions."""
+    for dataset in datasets:
+        if len(dataset) < MIN_IMAGES:
+            raise DataError(f"{dataset.name} has {len(dataset)} images; give {MIN_IMAGES} or more")
     try:
-        return dataset, CaptionWords.of(DatasetReader(data, True).read(data.train).captions)
+        captions = DatasetReader(data, True).read(data.train).captions
+        return list(datasets), CaptionWords.of(captions)
     except DataError:  # no training split
-        rows = rng.permutation(len(dataset)).tolist()
-        half = len(rows) // 2
-        return dataset.subset(rows[half:]), CaptionWords.of(dataset.subset(rows[:half]).captions)
+        halves = [np.array_split(rng.permutation(len(dataset)), 2) for dataset in datasets]
+        pairs = list(zip(datasets, halves, strict=True))
+        counted = [dataset.subset(half.tolist()) for dataset, (half, _) in pairs]
+        rest = [dataset.subset(half.tolist()) for dataset, (_, half) in pairs]
+        return rest, CaptionWords.of(caption for part in counted for caption in part.captions)

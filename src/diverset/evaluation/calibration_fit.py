@@ -1,158 +1,166 @@
-"""Fit a calibration: labelled queries, their similarities, the regression and the thresholds."""
+"""Fit a calibration: the regression from similarities to probabilities, and weak confidence."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from diverset.data import CaptionDataset
-from diverset.evaluation.calibration import LENGTHS, SIZES, Calibration, length_class, text_inputs
+from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.caption_words import CaptionWords
-from diverset.evaluation.labelled_queries import ABSENT, LabelledQuery, draw_queries
+from diverset.evaluation.labelled_collection import Collection
+from diverset.evaluation.labelled_queries import ABSENT, LISTED
 from diverset.evaluation.logistic import fit_logistic
-from diverset.model import Model
-from diverset.similarity import similarity_matrix
+from diverset.evaluation.query_words import text_inputs
+from diverset.evaluation.weak_fit import fit_weak
 
 log = logging.getLogger(__name__)
-COLLECTION = 1000  # images per collection; larger ones have fewer relevant images per query
-QUERIES = 500  # of each kind per collection
 BEST, OTHERS = 30, 30  # hits and random images per query by which the regression is fitted
-HITS, KNEE = 10, -1.0  # best hits and log-odds by which the bend is fitted
-WEAK = 0.01  # share of queries with a relevant image whose confidence is weak; up to 0.03 on others
+HITS = 10  # best hits that people look at
+KNEE, LEAST = -1.0, -4.0  # log-odds from which they rise faster; from which the bend is fitted
+SINGLE = 3  # column of the inputs: whether the text is a single word
+LONGEST = 40  # words of a text up to which probabilities must rise with the similarity
 MIN_WORD_COUNT = 5  # captions that contain a stored word; rarer words are often misspelt
 
 
-@dataclass(frozen=True, eq=False)
-class Collection:
-    """Labelled queries and their similarity to all images of a collection."""
+class Pairs(NamedTuple):
+    """Pairs of a query and an image.
 
-    queries: Sequence[LabelledQuery]
-    scores: Float[np.ndarray, "queries images"]
+    Attributes:
+        inputs: the similarity, its products with the first two inputs of the text, `text_inputs`.
+        relevant: 1 if the image is relevant, else 0.
+        weights: number of pairs that each stands for, the same sum for every dataset.
+        hits: the same for the best hits of every query, 0 for other pairs.
+        present: whether the query has a relevant image.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        model: Model,
-        dataset: CaptionDataset,
-        images: Float[torch.Tensor, "images slots dim"],
-        nouns: frozenset[str],
-        rng: np.random.Generator,
-    ) -> Collection:
-        """Draw queries of a dataset, and compare them with its encoded images."""
-        return cls.search(model, draw_queries(dataset, nouns, QUERIES, rng), images)
-
-    @classmethod
-    def search(
-        cls,
-        model: Model,
-        queries: Sequence[LabelledQuery],
-        images: Float[torch.Tensor, "images slots dim"],
-    ) -> Collection:
-        """Compare queries with encoded images."""
-        texts = model.encode_texts([query.text for query in queries])
-        alpha = model.config.similarity.alpha
-        scores = similarity_matrix(texts, images, "smooth_chamfer", alpha=alpha)
-        return cls(queries, scores.float().cpu().numpy())
-
-    def __len__(self) -> int:
-        return int(self.scores.shape[1])
+    inputs: Float[np.ndarray, "pairs inputs"]
+    relevant: Float[np.ndarray, " pairs"]
+    weights: Float[np.ndarray, " pairs"]
+    hits: Float[np.ndarray, " pairs"]
+    present: Bool[np.ndarray, " pairs"]
 
 
 def fit_calibration(
     collections: Sequence[Collection], vocabulary: CaptionWords, rng: np.random.Generator
 ) -> Calibration:
-    """Fit the regression and the thresholds."""
+    """Fit the probabilities and the thresholds of weak confidence."""
+    return fit_weak(fit_regression(collections, vocabulary, rng), collections, rng)
+
+
+def fit_regression(
+    collections: Sequence[Collection], vocabulary: CaptionWords, rng: np.random.Generator
+) -> Calibration:
+    """Fit the probabilities."""
     common = sorted(vocabulary.counts.items())
     counts = {word: count for word, count in common if count >= MIN_WORD_COUNT}
-    pairs = [_pairs(each, counts, vocabulary.captions, rng) for each in collections]
-    inputs, relevant, weights = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    pairs = _all_pairs(collections, counts, vocabulary.captions, rng)
+    inputs, relevant, weights = pairs[:3]
     coefficients = fit_logistic(inputs, relevant, weights)
-    if coefficients[1] < 0:
+    if not _rises(coefficients[1:4]):  # too few pairs: the same slope for all texts
+        coefficients = fit_logistic(inputs * _mask(slopes=False), relevant, weights)
+    if not _rises(coefficients[1:4]):
         log.warning("relevant images are less similar than others: every hit is equally probable")
-        coefficients = fit_logistic(inputs * [0, 1, 1, 1, 1], relevant, weights)
-    bias, similarity, *text = (round(value, 5) for value in coefficients)
-    linear = Calibration(bias, similarity, text, captions=vocabulary.captions, words=counts)
-    bent = _bend(linear, collections)
-    return replace(bent, thresholds=_thresholds(bent, collections, rng))
-
-
-def _bend(linear: Calibration, collections: Sequence[Collection]) -> Calibration:
-    """Fit scale and bend of the log-odds to the best hits, those that people see."""
-    logits, relevant = [], []
-    for collection in collections:
-        for query, scores in zip(collection.queries, collection.scores, strict=True):
-            if query.kind != ABSENT:
-                best = np.argsort(-scores)[:HITS]
-                logits.append(linear.logits(scores[best], query.text))
-                relevant.append(query.relevant[best].astype(float))
-    of_hits, labels = np.concatenate(logits), np.concatenate(relevant)
-    inputs = np.column_stack([of_hits, np.maximum(of_hits - KNEE, 0)])
-    offset, scale, bend = fit_logistic(inputs, labels, np.ones(len(labels)))
-    if not (scale > 0 and scale + bend > 0):  # too few hits: keep the order of the hits
-        return linear
-    return replace(
-        linear,
-        bias=round(offset + scale * linear.bias, 5),
-        similarity=round(scale * linear.similarity, 5),
-        text=[round(scale * value, 5) for value in linear.text],
-        knee=round(offset + scale * KNEE, 5),
-        bend=round(bend / scale, 5),
+        coefficients = fit_logistic(
+            inputs * _mask(slopes=False, similarity=False), relevant, weights
+        )
+    fitted = np.array(coefficients)
+    bias, scale, *bends = _bend(fitted[0] + inputs @ fitted[1:], pairs)
+    scaled = [round(float(scale * value), 5) for value in fitted[1:]]
+    return Calibration(
+        bias=round(float(bias + scale * fitted[0]), 5),
+        similarity=scaled[0],
+        slopes=scaled[1:3],
+        text=scaled[3:],
+        knee=round(bias + scale * KNEE, 5),
+        bends=[round(bend / scale, 5) for bend in bends],
+        captions=vocabulary.captions,
+        words=counts,
     )
 
 
+def _mask(slopes: bool = True, similarity: bool = True) -> Float[np.ndarray, " inputs"]:
+    """Ones, and zeros for the inputs that are left out."""
+    return np.array([similarity, slopes, slopes, *[True] * 6], dtype=float)
+
+
+def _rises(slopes: Sequence[float]) -> bool:
+    """Whether log-odds rise with the similarity for every length of text."""
+    common, single, per_log = slopes
+    return common + single > 0 and all(
+        common + per_log * math.log(length) > 0 for length in (2, LONGEST)
+    )
+
+
+def _bend(logits: Float[np.ndarray, " pairs"], pairs: Pairs) -> list[float]:
+    """Offset and scale of the log-odds, and their bends for single words and for longer texts.
+
+    They are fitted to the best hits, which people look at, and to half the weight of any pairs, as
+    narrow filters have them.
+    """
+    unchanged = [0.0, 1.0, 0.0, 0.0]
+    chosen = (logits > LEAST) & pairs.present
+    if not chosen.any():
+        return unchanged
+    weights = (pairs.hits + pairs.weights / 2)[chosen]
+    above, single = np.maximum(logits - KNEE, 0), pairs.inputs[:, SINGLE]
+    inputs = np.column_stack([logits, above * single, above * (1 - single)])[chosen]
+    fitted = fit_logistic(inputs, pairs.relevant[chosen], weights / weights.mean())
+    _, scale, *bends = fitted
+    if not (scale > 0 and scale + min(bends) > 0):  # too few hits: keep the order of the hits
+        return unchanged
+    return fitted
+
+
+def _all_pairs(
+    collections: Sequence[Collection],
+    counts: dict[str, int],
+    captions: int,
+    rng: np.random.Generator,
+) -> Pairs:
+    """Pairs of all collections; every dataset has the same weight."""
+    of_datasets: Counter[str] = Counter()
+    for collection in collections:
+        of_datasets[collection.dataset] += collection.scores.size
+    columns = []
+    for collection in collections:
+        scale = 1 / of_datasets[collection.dataset]
+        columns.append(_pairs(collection, counts, captions, scale, rng))
+    return Pairs(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+
 def _pairs(
-    collection: Collection, counts: dict[str, int], captions: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, labels and weights of the best hits and of random images of every query."""
+    collection: Collection,
+    counts: dict[str, int],
+    captions: int,
+    scale: float,
+    rng: np.random.Generator,
+) -> Pairs:
+    """The best hits and random images of every query."""
     best, images = min(BEST, len(collection)), len(collection)
     others = min(OTHERS, images - best)
-    weights = np.r_[np.ones(best), np.full(others, (images - best) / max(others, 1))]
-    inputs, relevant = [], []
+    weights = scale * np.r_[np.ones(best), np.full(others, (images - best) / max(others, 1))]
+    hits = scale * (np.arange(best + others) < HITS)
+    inputs, relevant, present = [], [], []
     for query, scores in zip(collection.queries, collection.scores, strict=True):
+        if query.kind == LISTED:
+            continue
         order = np.argsort(-scores)
         chosen = np.r_[order[:best], rng.choice(order[best:], others, replace=False)]
         of_text = np.tile(text_inputs(query.text, counts, captions), (len(chosen), 1))
-        inputs.append(np.column_stack([scores[chosen], of_text]))
+        similarity = scores[chosen, None]
+        inputs.append(np.column_stack([similarity, similarity * of_text[:, :2], of_text]))
         relevant.append(query.relevant[chosen].astype(float))
-    return np.concatenate(inputs), np.concatenate(relevant), np.tile(weights, len(inputs))
-
-
-def _thresholds(
-    calibration: Calibration, collections: Sequence[Collection], rng: np.random.Generator
-) -> list[list[float]]:
-    """Logits that the best hits of a share `WEAK` of queries with a relevant image do not reach."""
-    best: list[list[np.ndarray]] = [[] for _ in range(len(LENGTHS) + 1)]
-    for collection in collections:
-        for row, query in enumerate(collection.queries):
-            if query.kind != ABSENT:
-                logits = calibration.logits(collection.scores[row], query.text)
-                sampled = [logits[sample(query, size, rng)].max() for size in SIZES]
-                best[length_class(query.text)].append(np.array(sampled))
-    everything = [row for rows in best for row in rows]
-    quantiles = [np.quantile(rows or everything, WEAK, axis=0) for rows in best]
-    # The best of more images is at least as good, whatever the samples say.
-    return [np.maximum.accumulate(row).round(4).tolist() for row in quantiles]
-
-
-def sample(query: LabelledQuery, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Random images of a collection, one of them relevant to the query if any is."""
-    images = rng.permutation(len(query.relevant))[:size]
-    if query.own is not None:
-        images[0] = query.own
-    elif query.relevant.any():
-        images[0] = rng.choice(np.flatnonzero(query.relevant))
-    return images
-
-
-def parts(count: int, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
-    """Rows of images for fitting, in collections of at most `COLLECTION`, and for testing."""
-    rows = rng.permutation(count)
-    tested = min(max(count // 5, 10), COLLECTION)
-    collections = math.ceil((count - tested) / COLLECTION)
-    return np.array_split(rows[tested:], collections), rows[:tested]
+        present.append(np.full(len(chosen), query.kind != ABSENT))
+    return Pairs(
+        np.concatenate(inputs),
+        np.concatenate(relevant),
+        np.tile(weights, len(inputs)),
+        np.tile(hits, len(inputs)),
+        np.concatenate(present),
+    )

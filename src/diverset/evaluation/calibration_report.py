@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from diverset.evaluation.calibration import Calibration
-from diverset.evaluation.calibration_fit import HITS, Collection, sample
-from diverset.evaluation.labelled_queries import ABSENT, PRESENT
+from diverset.evaluation.calibration_fit import HITS
+from diverset.evaluation.labelled_collection import Collection, sample
+from diverset.evaluation.labelled_queries import ABSENT, LISTED, PRESENT
 
-FILTERS = (1, 3, 10)  # images that pass a random filter
 MIN_HITS = 20  # per printed decile
+SAMPLES = 500  # of queries, for intervals
+BEST_HITS, ANY_IMAGE = "the ten best hits", "any image, as under narrow filters"
 Values = Float[np.ndarray, " hits"]
 Flags = Bool[np.ndarray, " hits"]
+
+
+class Decile(NamedTuple):
+    """Hits whose probabilities are in one decile.
+
+    Attributes:
+        said: their mean probability.
+        observed: the share of relevant ones.
+        margin: half the width of the 95 % interval of the difference, over random queries.
+        hits: number.
+    """
+
+    said: float
+    observed: float
+    margin: float
+    hits: int
+
+    def __str__(self) -> str:
+        return f"{self.said:.0%} {self.observed:.0%} (±{self.margin:.0%})"
 
 
 def weak_share(
@@ -29,7 +51,7 @@ def weak_share(
 
     >>> from diverset.evaluation.labelled_queries import LabelledQuery
     >>> collection = Collection([LabelledQuery(ABSENT, "owl", np.zeros(2, bool))], np.zeros((1, 2)))
-    >>> fitted = Calibration(-6.0, similarity=12.0, thresholds=[[-3, -2, -1, 0]] * 3)
+    >>> fitted = Calibration(-6.0, similarity=12.0, thresholds=[[0.2, 0.3, 0.4, 0.5]] * 3)
     >>> weak_share(fitted, collection, [ABSENT], 2, np.random.default_rng(0))
     1.0
     """
@@ -42,41 +64,62 @@ def weak_share(
     return float(np.mean(weak)) if weak else float("nan")
 
 
-def sampled_probabilities(
+def image_probabilities(
     calibration: Calibration,
     collection: Collection,
-    size: int,
-    rng: np.random.Generator,
+    best: int | None = HITS,
     kinds: Sequence[str] = PRESENT,
-    repeats: int = 1,
-) -> tuple[Values, Flags]:
-    """Probabilities of the best hits among random images, and whether they are relevant."""
+) -> tuple[Float[np.ndarray, "queries hits"], Bool[np.ndarray, "queries hits"]]:
+    """Probabilities of the best hits of each query, or of all images, and their relevance.
+
+    A random filter to ten images or fewer has all of them as hits, so that its hits are a random
+    sample of all pairs of a query and an image: these are rated with `best=None`.
+    """
     probabilities, relevant = [], []
     for query, scores in zip(collection.queries, collection.scores, strict=True):
-        if query.kind not in kinds:
-            continue
-        for _ in range(repeats):
-            images = rng.permutation(len(scores))[:size]
-            hits = images[np.argsort(-scores[images])[:HITS]]
+        if query.kind in kinds:
+            hits = np.argsort(-scores)[:best]
             probabilities.append(calibration.probabilities(scores[hits], query.text))
             relevant.append(query.relevant[hits])
-    return np.concatenate(probabilities), np.concatenate(relevant)
+    return np.stack(probabilities), np.stack(relevant)
 
 
-def reliability(probabilities: Values, relevant: Flags) -> list[tuple[float, float, int]]:
-    """Mean probability, share of relevant hits and number of hits of each decile of probability.
+def reliability(
+    probabilities: Float[np.ndarray, "queries hits"],
+    relevant: Bool[np.ndarray, "queries hits"],
+    rng: np.random.Generator,
+) -> list[Decile]:
+    """Compare probabilities with shares of relevant hits, in deciles of probability.
 
-    >>> reliability(np.full(40, 0.25), np.arange(40) < 10)
-    [(0.25, 0.25, 40)]
+    Intervals come from random samples of the queries: hits of one query are not independent.
+
+    >>> said, relevant = np.full((40, 1), 0.25), np.arange(40)[:, None] < 10
+    >>> [decile] = reliability(said, relevant, np.random.default_rng(0))
+    >>> decile[:2], decile.hits
+    ((0.25, 0.25), 40)
     """
+    queries = len(probabilities)
     decile = np.minimum((10 * probabilities).astype(int), 9)
-    rows = []
-    for number in range(10):
-        chosen = decile == number
-        if chosen.sum() >= MIN_HITS:
-            predicted, observed = probabilities[chosen].mean(), relevant[chosen].mean()
-            rows.append((float(predicted), float(observed), int(chosen.sum())))
-    return rows
+    rows = np.arange(queries)[:, None] * 10 + decile
+    sums = [
+        np.bincount(rows.ravel(), weights.ravel(), minlength=10 * queries).reshape(queries, 10)
+        for weights in (np.ones_like(probabilities), probabilities, relevant.astype(float))
+    ]
+    samples = rng.multinomial(queries, np.full(queries, 1 / queries), SAMPLES)
+    hits, said, observed = (values.sum(axis=0) for values in sums)
+    drawn = [samples @ values for values in sums]
+    with np.errstate(invalid="ignore"):
+        differences = (drawn[1] - drawn[2]) / drawn[0]
+    return [
+        Decile(
+            float(said[number] / hits[number]),
+            float(observed[number] / hits[number]),
+            float(np.ptp(np.nanquantile(differences[:, number], [0.025, 0.975])) / 2),
+            int(hits[number]),
+        )
+        for number in range(10)
+        if hits[number] >= MIN_HITS
+    ]
 
 
 def risk_coverage(
@@ -102,31 +145,30 @@ class CalibrationReport:
     Attributes:
         images: number of these images.
         curve: see `risk_coverage`; half of the queries have no relevant image.
-        weak_share: share of queries with weak confidence, by kind.
-        deciles: see `reliability`, by the number of images that pass a filter.
+        weak: share of queries with weak confidence, by kind.
+        deciles: see `reliability`; of the best hits, and of any images.
     """
 
     images: int
     curve: list[tuple[float, float, float]]
-    weak_share: dict[str, float]
-    deciles: dict[int, list[tuple[float, float, int]]]
+    weak: dict[str, float]
+    deciles: dict[str, list[Decile]]
 
     @classmethod
     def of(
         cls, calibration: Calibration, collection: Collection, rng: np.random.Generator
     ) -> CalibrationReport:
         images = len(collection)
-        calibrated = {
-            size: sampled_probabilities(calibration, collection, size, rng, repeats=repeats)
-            for size, repeats in [*((size, 20) for size in FILTERS), (images, 1)]
+        kinds = (*PRESENT, ABSENT, LISTED)
+        hits = {
+            BEST_HITS: image_probabilities(calibration, collection),
+            ANY_IMAGE: image_probabilities(calibration, collection, best=None),
         }
-        best, relevant = _best_hits(calibration, collection, rng)
-        kinds = (*PRESENT, ABSENT)
         return cls(
             images,
-            risk_coverage(best, relevant),
+            risk_coverage(*_best_hits(calibration, collection, rng)),
             {kind: weak_share(calibration, collection, [kind], images, rng) for kind in kinds},
-            {size: reliability(*hits) for size, hits in calibrated.items()},
+            {name: reliability(*rated, rng) for name, rated in hits.items()},
         )
 
     def __str__(self) -> str:
@@ -138,14 +180,11 @@ class CalibrationReport:
             f"  {coverage:8.0%}  {least:22.0%} or more  {risk:14.0%}"
             for coverage, least, risk in self.curve
         ]
-        lines.append("queries with weak confidence (probably nothing like this here):")
-        lines += [f"  {kind}: {share:.1%}" for kind, share in self.weak_share.items()]
+        lines.append("queries with weak confidence:")
+        lines += [f"  {kind}: {share:.1%}" for kind, share in self.weak.items()]
         lines.append("probability and share of relevant hits, in deciles of probability:")
-        for size, deciles in self.deciles.items():
-            shown = ", ".join(
-                f"{predicted:.0%} {observed:.0%}" for predicted, observed, _ in deciles
-            )
-            lines.append(f"  {size:,} images: {shown}")
+        for name, deciles in self.deciles.items():
+            lines.append(f"  {name}: {', '.join(map(str, deciles))}")
         return "\n".join(lines)
 
 

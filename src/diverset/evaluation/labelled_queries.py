@@ -7,7 +7,7 @@ image or if its captions contain all nouns of the caption, two or more. A man is
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -15,10 +15,11 @@ import numpy as np
 from jaxtyping import Bool
 
 from diverset.data import CaptionDataset
-from diverset.evaluation.caption_words import words
+from diverset.evaluation.caption_words import MIN_CAPTIONS, MIN_LETTERS, CaptionWords, words
 from diverset.recipe.noun_phrases import noun_phrases
 
-CAPTION, PHRASE, NOUN, ABSENT = "caption", "noun phrase", "noun", "absent noun"
+CAPTION, PHRASE, NOUN = "caption", "noun phrase", "noun"
+ABSENT, LISTED = "absent noun", "listed thing"
 PRESENT = (CAPTION, PHRASE, NOUN)
 PERSONS = frozenset("baby boy child girl guy kid lady man player toddler woman".split())
 
@@ -28,7 +29,8 @@ class LabelledQuery:
     """A text and the images that are relevant to it.
 
     Attributes:
-        kind: `CAPTION`, `PHRASE`, `NOUN`, or `ABSENT` for a noun that no caption contains.
+        kind: `CAPTION`, `PHRASE`, `NOUN`; or `ABSENT` for a noun of the training captions, and
+            `LISTED` for a thing of a list, that no caption contains.
         text: what is searched for.
         relevant: for each image of the collection whether it is relevant.
         own: the image of a caption.
@@ -73,13 +75,15 @@ class CaptionIndex:
 
 
 def draw_queries(
-    dataset: CaptionDataset, nouns: Iterable[str], count: int, rng: np.random.Generator
+    dataset: CaptionDataset, vocabulary: CaptionWords, count: int, rng: np.random.Generator
 ) -> list[LabelledQuery]:
     """Up to `count` random queries of each kind.
 
-    `nouns` are those of a larger collection of captions; some are absent here.
+    Nouns are those of the training captions, of which some are absent here, and those that only
+    several captions of this dataset contain: people also search for what a model has hardly seen.
     """
-    index, nouns = CaptionIndex(dataset), set(nouns)
+    index = CaptionIndex(dataset)
+    nouns = vocabulary.nouns | _new_nouns(dataset, vocabulary)
     phrases = {phrase for caption in dataset.captions for phrase in noun_phrases(caption)}
     phrases = {phrase for phrase in phrases if " " in phrase and words(phrase)[-1] in nouns}
     here = {noun for noun in nouns if index.contains(noun)}
@@ -96,6 +100,30 @@ def draw_queries(
             for noun in _draw(nouns - here, count, rng)
         ),
     ]
+
+
+def absent_queries(dataset: CaptionDataset, things: Sequence[str]) -> list[LabelledQuery]:
+    """Queries for those of the things whose last word no caption contains."""
+    index, nothing = CaptionIndex(dataset), np.zeros(len(dataset), dtype=bool)
+    return [
+        LabelledQuery(LISTED, text, nothing)
+        for text in things
+        if not index.contains(words(text)[-1])
+    ]
+
+
+def _new_nouns(dataset: CaptionDataset, vocabulary: CaptionWords) -> frozenset[str]:
+    """Nouns of several captions that are too rare in the training captions to be their nouns."""
+    heads = Counter(
+        head
+        for caption in dataset.captions
+        for head in {words(phrase)[-1] for phrase in noun_phrases(caption)}
+    )
+    return frozenset(
+        head
+        for head, count in heads.items()
+        if count > 1 and len(head) >= MIN_LETTERS and vocabulary.counts.get(head, 0) < MIN_CAPTIONS
+    )
 
 
 def _caption_query(dataset: CaptionDataset, index: CaptionIndex, caption: int) -> LabelledQuery:

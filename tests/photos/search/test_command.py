@@ -30,7 +30,7 @@ def made(tmp_path_factory):
 def calibrate(made, bias, similarity=0):
     """Give the model a calibration; a bias of 9 gives every hit a probability near 1."""
     fingerprint = load(made / "model").fingerprint()
-    thresholds = [[-1] * 4] * 3
+    thresholds = [[9] * 4] * 3  # the note for every hit below one half
     fitted = Calibration(bias, similarity, thresholds=thresholds, fingerprint=fingerprint)
     fitted.save(made / "model")
 

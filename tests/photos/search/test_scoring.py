@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from diverset.errors import OptionError
+from diverset.evaluation.calibration import Calibration
 from diverset.index.explain import smooth_chamfer_from_cosines
 from diverset.photos.search.groups import group
-from diverset.photos.search.query import EXCLUDED, IMAGE, JOINT, Clause, CombinedScore
+from diverset.photos.search.query import EXCLUDED, IMAGE, JOINT, STRICT, Clause, CombinedScore
 from diverset.photos.search.scoring import coverage, weighted_smooth_chamfer
 
 ALPHA = 16.0
@@ -62,6 +63,36 @@ def test_required_texts_must_match_and_excluded_texts_must_not():
     assert (
         best(Clause(unit_vectors(1), weight=0.5), Clause(unit_vectors(2), IMAGE, weight=0.5)) == 2
     )
+
+
+def test_a_calibrated_model_ranks_by_the_probability_that_nothing_excluded_is_shown():
+    rng = np.random.default_rng(2)
+    sets = rng.normal(size=(60, 2, 6)) + 0.5
+    sets /= np.linalg.norm(sets, axis=-1, keepdims=True)
+    counts = {"dog": 50, "ball": 20}
+    fitted = Calibration(-4.0, 9.0, text=[0.5, 0, 0.3, 0, 0, 0], captions=1000, words=counts)
+    clauses = [Clause(sets[0], text="dog"), Clause(sets[1], EXCLUDED, text="ball")]
+    rule = CombinedScore(clauses, sets, ALPHA, fitted)
+    cosines = np.einsum("qd,nsd->nqs", rule.elements, sets)
+    wanted, unwanted = rule.per_clause(cosines)
+    odds = np.exp(fitted.logits(unwanted, "ball") + STRICT)
+    expected = np.log(fitted.probabilities(wanted, "dog")) - np.log(1 + odds)
+    np.testing.assert_allclose(rule(cosines), expected, atol=1e-6)
+
+
+def test_an_excluded_text_that_no_image_shows_does_not_change_the_ranking_of_several_texts():
+    rng = np.random.default_rng(3)
+    sets = rng.normal(size=(60, 2, 6))
+    sets[:, :, 5] = 0  # the axis of the excluded text
+    sets /= np.linalg.norm(sets, axis=-1, keepdims=True)
+    texts = [Clause(sets[0], text="dog"), Clause(sets[1], text="snow")]
+    texts.append(Clause(sets[2], JOINT, text="dog snow"))
+    excluded = Clause(unit_vectors(5, 5), EXCLUDED, text="ball")
+    orders = []
+    for clauses in (texts, [*texts, excluded]):
+        rule = CombinedScore(clauses, sets, ALPHA, Calibration(-4.0, 9.0))
+        orders.append(np.argsort(-rule(np.einsum("qd,nsd->nqs", rule.elements, sets))).tolist())
+    assert orders[0] == orders[1]
 
 
 def test_contributions_are_the_gradient_of_the_combined_score(cosines):

@@ -519,7 +519,7 @@ def test_uploads_errors_and_empty_results(page, tmp_path, app):
     page.locator("#text").press("Enter")
     playwright.expect(page.locator("#message.error")).to_contain_text("it ends too early")
     page.locator("#filter").fill("")
-    app.state.diverset.searcher.calibration = Calibration(-9, 0, thresholds=[[0] * 4] * 3)
+    app.state.diverset.searcher.calibration = Calibration(-9, 0, thresholds=[[9] * 4] * 3)
     page.locator("#text").press("Enter")
     playwright.expect(page.locator("#note")).to_have_text("Probably nothing like this here")
     playwright.expect(page.locator("#message .confidence")).to_have_text("weak match")

@@ -8,14 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diverset.evaluation.calibration import Calibration, Confidence
-from diverset.photos.search.query import (
-    EXCLUDED,
-    JOINT,
-    PLAIN,
-    TEXT,
-    CombinedScore,
-    SearchQuery,
-)
+from diverset.photos.search.query import EXCLUDED, CombinedScore, SearchQuery
 from diverset.photos.search.scoring import Cosines
 
 
@@ -42,11 +35,9 @@ def hit_probabilities(
         items: number of images that were searched.
     """
     text, scores = query.joint_texts[0], score.per_clause(cosines)
-    roles = [clause.role for clause in score.clauses]
-    calibrated = next(role for role in (JOINT, PLAIN, TEXT) if role in roles)
-    whole = scores[[role == calibrated for role in roles]].mean(axis=0)
+    whole = scores[score.calibrated_rows()].mean(axis=0)
     probabilities = calibration.probabilities(whole, text)
-    excluded = scores[[role == EXCLUDED for role in roles]]
+    excluded = scores[[clause.role == EXCLUDED for clause in score.clauses]]
     for excluded_text, of_text in zip(query.excluded, excluded, strict=True):
         probabilities = probabilities * (1 - calibration.probabilities(of_text, excluded_text))
     # Other clauses may have ranked a hit lower: it is at most as probable as those before it.

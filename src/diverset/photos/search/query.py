@@ -4,8 +4,11 @@ A query becomes a few clauses, each with an embedding set. One clause is ranked 
 Several are standardised by their mean and standard deviation over a sample of the collection.
 Required texts count as one joint text, written in both orders ("dog snow", "snow dog"), and in
 addition the text that matches least counts: a joint text alone often finds only one of the things,
-the least text alone finds images with a trace of each. Text and image are averaged. Excluded texts
-are subtracted as far as they are a standard deviation above average.
+the least text alone finds images with a trace of each. Text and image are averaged.
+
+With excluded texts and a calibrated model, images are ranked by the probability that they show the
+rest of the query and nothing that is excluded. Other models subtract excluded texts as far as they
+are a standard deviation above average.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from diverset.errors import OptionError
+from diverset.evaluation.calibration import Calibration
 from diverset.index.set_store import Sets
 from diverset.photos.search.scoring import (
     Cosines,
@@ -28,8 +32,10 @@ from diverset.photos.search.scoring import (
 )
 
 IMAGE, TEXT, JOINT, EXCLUDED, PLAIN = "image", "text", "joint", "excluded", "plain"
+CALIBRATED = JOINT, PLAIN, TEXT  # roles of clauses with probabilities, the first that a query has
 LEAST = 0.25  # weight of the text that matches least, beside the joint text
 FREE = 1.0  # standard deviations above average from which an excluded text counts
+STRICT = 1.0  # added to log-odds of excluded texts: people exclude what hits of the rest often show
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ class Clause:
         coverage: score by the least-matched element instead of smooth-Chamfer.
         element_weights: of smooth-Chamfer; equal by default.
         weight: of the image, or of all texts.
+        text: whose set it is, for a calibration; empty for an image.
     """
 
     elements: Float[np.ndarray, "slots dim"]
@@ -124,6 +131,7 @@ class Clause:
     coverage: bool = False
     element_weights: Float[np.ndarray, " slots"] | None = None
     weight: float = 1.0
+    text: str = ""
 
     def score(self, cosines: Cosines, alpha: float) -> Scores:
         if self.coverage:
@@ -149,10 +157,17 @@ class CombinedScore:
         clauses: at least one of them `IMAGE` or `TEXT`.
         sample: sets of the collection, for means and standard deviations; None for one clause.
         alpha: of smooth-Chamfer.
+        calibration: by which excluded texts count; standard deviations if None.
     """
 
-    def __init__(self, clauses: Sequence[Clause], sample: Sets | None, alpha: float) -> None:
-        self.clauses, self.alpha = clauses, alpha
+    def __init__(
+        self,
+        clauses: Sequence[Clause],
+        sample: Sets | None,
+        alpha: float,
+        calibration: Calibration | None = None,
+    ) -> None:
+        self.clauses, self.alpha, self.calibration = clauses, alpha, calibration
         self.elements = np.concatenate([clause.elements for clause in clauses])
         self._ends = np.cumsum([len(clause.elements) for clause in clauses])
         scores = np.zeros((len(clauses), 1))
@@ -171,11 +186,41 @@ class CombinedScore:
         return np.stack([clause.score(part, self.alpha) for clause, part in parts])
 
     def __call__(self, cosines: Cosines) -> Scores:
-        scaled = (self.per_clause(cosines) - self._mean[:, None]) / self._std[:, None]
+        scores = self.per_clause(cosines)
+        scaled = (scores - self._mean[:, None]) / self._std[:, None]
         combined: Scores = (self._weights(scaled) * scaled).sum(axis=0)
-        for excluded in scaled[[clause.role == EXCLUDED for clause in self.clauses]]:
-            combined = combined - np.maximum(excluded - FREE, 0)
+        excluded = self._rows(EXCLUDED)
+        if len(excluded) and self.calibration and len(self.calibrated_rows()):
+            return self._log_probability(combined, scores[excluded], self.calibration)
+        for of_text in scaled[excluded]:
+            combined = combined - np.maximum(of_text - FREE, 0)
         return combined
+
+    def calibrated_rows(self) -> Int[np.ndarray, " rows"]:
+        """Clauses whose similarities have probabilities: all texts as one; none for an image."""
+        return next((rows for rows in map(self._rows, CALIBRATED) if len(rows)), self._rows(TEXT))
+
+    def _rows(self, role: str) -> Int[np.ndarray, " rows"]:
+        return np.flatnonzero([clause.role == role for clause in self.clauses])
+
+    def _log_probability(
+        self,
+        combined: Scores,
+        excluded: Float[np.ndarray, "texts items"],
+        calibration: Calibration,
+    ) -> Scores:
+        """The logarithm of the probability of the rest of the query and of nothing excluded.
+
+        The standardised score of the rest is read as a similarity to its texts as one.
+        """
+        rows = self.calibrated_rows()
+        similarity = self._mean[rows].mean() + self._std[rows].mean() * combined
+        logits = calibration.logits(similarity, self.clauses[rows[0]].text)
+        score: Scores = -np.logaddexp(0, -logits)
+        for row, of_text in zip(self._rows(EXCLUDED), excluded, strict=True):
+            logits = calibration.logits(of_text, self.clauses[row].text) + STRICT
+            score = score - np.logaddexp(0, logits)
+        return score
 
     def contributions(self, cosines: Cosines) -> Cosines:
         """The gradient of the score with respect to the cosines, scaled to a sum of one.

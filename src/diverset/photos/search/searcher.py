@@ -156,7 +156,8 @@ class Searcher:
         index = self.library.images
         filter = photo_filter(query.filter, index) if query.filter is not None else None
         clauses = self._clauses(query, image, element)
-        score = CombinedScore(clauses, self._sample() if len(clauses) > 1 else None, self.alpha)
+        sample = self._sample() if len(clauses) > 1 else None
+        score = CombinedScore(clauses, sample, self.alpha, self.calibration)
         left_out = 0 if query.leave_out is None else 1 + len(self.copies().others(query.leave_out))
         hits = max(query.offset + query.k, CONFIDENCE_HITS)
         return PreparedSearch(query, filter, score, hits, hits + left_out)
@@ -261,17 +262,19 @@ class Searcher:
             weight = 1 - query.balance if texts else 1.0
             clauses.append(Clause(image, IMAGE, coverage=element is not None, weight=weight))
         weight = 1.0 if image is None else query.balance
-        clauses += [Clause(self.encode_text(text), TEXT, weight=weight) for text in texts]
+        clauses += [self._text_clause(text, TEXT, weight) for text in texts]
         if query.has_text and (query.coverage or query.weights):
             row, plain = len(clauses) - len(texts), self.encode_text(query.text)
             weights = np.array(query.weights, np.float64) if query.weights else None
-            clauses[row] = Clause(plain, TEXT, query.coverage, weights, weight)
+            clauses[row] = Clause(plain, TEXT, query.coverage, weights, weight, query.text)
             if len(texts) == 1:
-                clauses.append(Clause(plain, PLAIN))
+                clauses.append(self._text_clause(query.text, PLAIN))
         if len(texts) > 1:
-            joint = [self.encode_text(text) for text in query.joint_texts]
-            clauses += [Clause(elements, JOINT, weight=weight) for elements in joint]
-        return clauses + [Clause(self.encode_text(text), EXCLUDED) for text in query.excluded]
+            clauses += [self._text_clause(text, JOINT, weight) for text in query.joint_texts]
+        return clauses + [self._text_clause(text, EXCLUDED) for text in query.excluded]
+
+    def _text_clause(self, text: str, role: str, weight: float = 1.0) -> Clause:
+        return Clause(self.encode_text(text), role, weight=weight, text=text)
 
     def copies(self) -> Copies:
         """Files with identical content; read again when the catalog has changed."""
