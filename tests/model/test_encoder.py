@@ -1,5 +1,7 @@
 """Encoding in evaluation mode: modes, precision, batches read ahead."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -120,3 +122,10 @@ def test_the_bfloat16_copy_is_kept_until_a_weight_changes():
     assert changed is not copy
     torch.testing.assert_close(changed.features.fc.bias, encoder.features.fc.bias)
     assert not any(name.startswith("_inference") for name in encoder.state_dict())
+
+
+def test_threads_that_share_an_encoder_copy_it_once():
+    encoder = make_model().image_encoder
+    with ThreadPoolExecutor(8) as threads:
+        copies = list(threads.map(lambda _: encoder.for_inference(), range(32)))
+    assert len(set(map(id, copies))) == 1

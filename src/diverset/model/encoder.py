@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -17,6 +18,8 @@ from diverset.runtime.autocast import autocast
 from diverset.types import EmbeddingSets, Features, Maps, Padded
 
 Inputs = Padded | Maps | Tensor
+# Threads that share an encoder copy it once. Not an attribute: locks cannot be copied.
+_COPYING = threading.Lock()
 
 
 class Encoder(nn.Module):
@@ -68,13 +71,14 @@ class Encoder(nn.Module):
     def for_inference(self) -> Encoder:
         """A frozen copy in its fastest form, made again only after a weight has changed."""
         versions = [(tensor.data_ptr(), tensor._version) for tensor in self.state_dict().values()]
-        if self._inference is None or self._inference[0] != versions:
-            self._inference = None  # a copy of the copy would be useless
-            copy = deepcopy(self).eval().requires_grad_(False)
-            if copy.backbone is not None:
-                copy.backbone = copy.backbone.for_inference()
-            self._inference = (versions, copy)
-        return self._inference[1]
+        with _COPYING:
+            if self._inference is None or self._inference[0] != versions:
+                self._inference = None  # a copy of the copy would be useless
+                copy = deepcopy(self).eval().requires_grad_(False)
+                if copy.backbone is not None:
+                    copy.backbone = copy.backbone.for_inference()
+                self._inference = (versions, copy)
+            return self._inference[1]
 
 
 class UnloadedEncoder(Encoder):

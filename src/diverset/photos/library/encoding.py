@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 class LibraryEncoder:
     """The image side of a model, whose backbone is loaded on first use.
 
-    A frozen backbone runs at the fastest precision, the rest of the encoder in float32.
+    Everything runs at the fastest precision; sets are normalised and stored in float32.
     """
 
     def __init__(self, model: Model) -> None:
@@ -46,7 +46,8 @@ class LibraryEncoder:
 
     def encode(self, pixels: Sequence[Tensor]) -> Sets:
         """The sets of images."""
-        return self.model.encode_images(self._inputs(pixels)).float().cpu().numpy()
+        inputs = self._inputs(pixels)
+        return self.model.encode_images(inputs, precision=self.precision).float().cpu().numpy()
 
     def element_maps(self, image: Image) -> Float[Tensor, "slots rows columns"]:
         """Which part of an image each element represents; see `Model.element_maps`."""
