@@ -32,19 +32,19 @@ PALETTE = [tuple(channel / 255 for channel in colour) for colour in COLOURS]
 CROSS_ATTENTION = ("SCAN", "CAAN", "IMRAM", "SGRAF", "NAAF")
 
 
-def main() -> None:
+def main(folder: Path = IMAGES) -> None:
     plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
-    save(method_figure(), "method")
-    save(alpha_figure(), "alpha")
-    save(cost_figure(systems()), "cost-recall")
-    save(reliability_figure(reliability()), "reliability")
+    save(method_figure(), folder / "method")
+    save(alpha_figure(), folder / "alpha")
+    save(cost_figure(systems()), folder / "cost-recall")
+    save(reliability_figure(reliability()), folder / "reliability")
 
 
-def save(figure: Figure, name: str) -> None:
+def save(figure: Figure, path: Path) -> None:
     buffer = io.BytesIO()
     figure.savefig(buffer, dpi=130, bbox_inches="tight")
     plt.close(figure)
-    Image.open(buffer).convert("RGB").save(IMAGES / f"{name}.webp", quality=85)
+    Image.open(buffer).convert("RGB").save(path.with_suffix(".webp"), quality=85)
 
 
 def method_figure() -> Figure:

@@ -39,9 +39,8 @@ class Page(HTMLParser):
             self.loaded.append(values["src"] or "")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory) -> dict[Path, Page]:
-    folder = tmp_path_factory.mktemp("site")
+def build(folder: Path) -> dict[Path, Page]:
+    """The pages of the site, built without a warning."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -50,8 +49,8 @@ def site(tmp_path_factory) -> dict[Path, Page]:
     return {path: Page(path) for path in folder.rglob("*.html") if path.name != "404.html"}
 
 
-def test_links_of_the_site_lead_to_pages_and_headings(site):
-    assert len(site) > 50
+def check_links(site: dict[Path, Page]) -> None:
+    """Links lead to pages and headings."""
     for path, page in site.items():
         for link in page.links:
             parts = urlsplit(link)
@@ -64,7 +63,8 @@ def test_links_of_the_site_lead_to_pages_and_headings(site):
                 assert unquote(parts.fragment) in ids or parts.fragment == "__skip", (path, link)
 
 
-def test_the_site_loads_nothing_from_other_hosts(site):
+def check_loaded(site: dict[Path, Page]) -> None:
+    """Nothing is loaded from other hosts, and what is loaded exists."""
     for path, page in site.items():
         for address in page.loaded:
             assert not urlsplit(address).netloc, (path.name, address)
@@ -72,11 +72,20 @@ def test_the_site_loads_nothing_from_other_hosts(site):
             assert address.startswith("data:") or local.exists(), (path.name, address)
 
 
-def test_reference_shows_docstrings_with_their_examples(site):
+def check_reference(site: dict[Path, Page]) -> None:
+    """Docstrings are shown, with their examples as code."""
     (path,) = (path for path in site if path.parts[-2:] == ("reference", "similarity.html"))
     text = path.read_text(encoding="utf-8")
     assert "every element is softly assigned to the other set" in text
     assert "<blockquote>" not in text  # doctests are code, not quotations
+
+
+def test_the_site_is_complete(tmp_path):
+    site = build(tmp_path)  # once: it takes several seconds
+    assert len(site) > 50
+    check_links(site)
+    check_loaded(site)
+    check_reference(site)
 
 
 @pytest.mark.parametrize("name", ["site_hooks", "griffe_doctests"])
