@@ -74,6 +74,9 @@ class ImageConfig(EncoderConfig):
     a linear projection without MLP as in SCAN."""
     grid: int | None = None
     """Convolution only: average the map to this many rows and columns; None keeps all cells."""
+    position_scale: float = 1.0
+    """Convolution only: factor on the difference of position codes from their mean over the cells.
+    Above 1, slots divide an image by place rather than by content."""
     graph: str | None = None
     """VSRN: graph layers and a GRU over regions or cells, in the published variant for "coco" or
     "f30k"; None for none. `pooling`, `dropout` and `mlp_reads` then do not apply."""
@@ -87,6 +90,7 @@ class ImageConfig(EncoderConfig):
         check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input", "nothing"))
         check_positive("image.input_width", self.input_width)
         check_positive("image.grid", self.grid)
+        check_positive("image.position_scale", self.position_scale)
         if self.graph is not None:
             check_choice("image.graph", self.graph, GRAPHS)
         if self.graph is not None and self.pooling is not None:

@@ -1,6 +1,7 @@
 """`diverset train`, `evaluate`, `demo` and `import-reference` from end to end, on tiny data."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -128,11 +129,20 @@ def test_a_wrong_option_is_one_line_with_the_next_step(
 
 def test_demo_trains_and_its_runs_can_be_evaluated(tmp_path, capsys):
     out = tmp_path / "demo"
-    assert main(["demo", "--out", str(out), "--epochs", "1", "--images", "64"]) == 0
+    tiny = ["--epochs", "1", "--images", "64", "--jobs", "0"]
+    assert main(["demo", "--out", str(out), *tiny]) == 0
     output = capsys.readouterr().out
-    assert "sets of 4" in output and "one vector" in output and "report.html" in output
+    counted = re.search(r"right image first, of 6: sets of 4 (\d), one vector (\d)", output)
+    assert counted and f"diverset serve --library {out}/library" in output
     page = (out / "report.html").read_text()
-    assert page.count("<img") == 6 * 5 + 4 * 5 and "slot 4:" in page
+    # The task, three hits of two models for six queries, four scenes with four slots each.
+    assert page.count("<img") == 1 + 6 * 2 * 3 + 4 * 5
+    assert f"<b>{counted[1]} of 6</b>" in page and f"{counted[2]} of 6 with one vector" in page
+    assert "http://" not in page and "https://" not in page
+    assert main(["status", "--library", str(out / "library"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 200
+    assert main(["search", "a red house", "--library", str(out / "library"), "--paths"]) == 0
+    assert str(out / "photos") in capsys.readouterr().out
     report = tmp_path / "report.json"
     run, other = str(out / "sets-of-4"), str(out / "one-vector")
     assert main(["evaluate", run, "--json", str(report), "--against", other]) == 0

@@ -17,6 +17,14 @@ def test_a_map_gives_projected_cells_their_mean_and_2d_positions():
     assert found.mask.shape == (2, 12) and found.mask.all()
 
 
+def test_position_codes_can_be_scaled():
+    module = ConvolutionalFeatures(8, input_width=5, position_scale=4.0)
+    positions = module(torch.randn(1, 5, 3, 4)).positions[0]
+    codes = sine_positions_2d(3, 4, 8)
+    torch.testing.assert_close(positions.mean(dim=0), codes.mean(dim=0))
+    torch.testing.assert_close(positions[5] - positions[2], 4 * (codes[5] - codes[2]))
+
+
 def test_masked_cells_do_not_enter_the_mean():
     module = ConvolutionalFeatures(8, input_width=5)
     maps = torch.randn(1, 5, 2, 2)

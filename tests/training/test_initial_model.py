@@ -54,6 +54,30 @@ def test_training_starts_from_the_weights_and_words_of_a_run(scenes, first, tmp_
     assert read_recipe(tmp_path / "exported" / "recipe.yaml").train.initial_model is None
 
 
+def test_one_slot_grows_into_several(scenes, tmp_path):
+    config = scenes_recipe(scenes).model
+    single = replace(
+        config,
+        image_set=replace(config.image_set, size=1),
+        text_set=replace(config.text_set, size=1),
+    )
+    small = Model(single, Vocabulary.build(["a red dog"], 1))
+    small.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    grown = load_weights(config, str(tmp_path))
+    before, after = small.state_dict(), grown.state_dict()
+    slots = [f"{side}_encoder.sets.slots" for side in ("image", "text")]
+    for name, tensor in before.items():
+        if name not in slots:
+            torch.testing.assert_close(after[name], tensor, msg=name)
+    for name in slots:
+        noise = after[name] - before[name]
+        assert noise.shape == (2, 8) and 0.4 < noise.std() < 1.6 and len(noise.unique()) == 16
+    grown.save_pretrained(tmp_path / "grown")
+    with pytest.raises(CheckpointError, match=r"image_set\.size is 1, .* has 2"):
+        load_weights(single, str(tmp_path / "grown"))
+
+
 def test_the_first_option_that_differs_is_named(first):
     wider = replace(small_cnn(), dim=16)
     with pytest.raises(CheckpointError, match=r"model\.dim is 16, .* has 8; give --model\.dim 8"):

@@ -23,6 +23,7 @@ class ConvolutionalFeatures(nn.Module):
         dropout: on the local features.
         pooling: a name in `POOLS`.
         grid: average the map to this many rows and columns first; None keeps all cells.
+        position_scale: factor on the difference of a position code from the mean over all cells.
     """
 
     def __init__(
@@ -32,9 +33,11 @@ class ConvolutionalFeatures(nn.Module):
         dropout: float = 0.0,
         pooling: str = "average",
         grid: int | None = None,
+        position_scale: float = 1.0,
     ) -> None:
         super().__init__()
         self.input_width, self.width, self.grid = input_width, dim, grid
+        self.position_scale = position_scale
         self.fc = nn.Linear(input_width, dim)  # a 1x1 convolution, with the cells in rows
         self.dropout = nn.Dropout(dropout)
         self.pool = make_pool(pooling)
@@ -46,6 +49,8 @@ class ConvolutionalFeatures(nn.Module):
         cells = cells_of(maps)
         local, mask = self.dropout(self.fc(cells.values)), cells.mask
         codes = sine_positions_2d(height, width, self.width, device=local.device).to(local.dtype)
+        if self.position_scale != 1:
+            codes = torch.lerp(codes.mean(dim=0), codes, self.position_scale)
         return Features(local, mask, self.pool(local, mask), codes.expand_as(local))
 
 

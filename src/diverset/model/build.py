@@ -128,7 +128,8 @@ def image_features(
         return GraphRegionFeatures(dim, width, image.graph, image.graph_corrected, image.grid)
     if image.kind == "regions":
         return RegionFeatures(dim, width, dropout, image.mlp_reads, image.pooling or "max")
-    return ConvolutionalFeatures(dim, width, dropout, image.pooling or "average", image.grid)
+    pooling, scale = image.pooling or "average", image.position_scale
+    return ConvolutionalFeatures(dim, width, dropout, pooling, image.grid, scale)
 
 
 def text_features(

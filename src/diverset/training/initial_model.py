@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from diverset.config import ModelConfig, flat_options
 from diverset.data import Vocabulary, load_vectors
@@ -35,22 +36,52 @@ def make_model(recipe: Recipe, reader: DatasetReader) -> Model:
 
 
 def load_weights(config: ModelConfig, name: str) -> Model:
-    """A model of this architecture with the weights of a run, a model folder or a shipped model."""
+    """A model of this architecture with the weights of a run, a model folder or a shipped model.
+
+    A model with one slot can be continued with several, see `grow_slots`.
+    """
     folder = model_folder(name)
     saved = read_folder(folder)
     check_same_architecture(config, saved.config, name)
     model = Model(config, saved.vocabulary)
-    load_strictly(model, saved.tensors, str(folder))
+    load_strictly(model, grow_slots(saved, config), str(folder))
     _check_backbones(model, saved, name)
     return model
+
+
+def growing_sides(config: ModelConfig, saved: ModelConfig) -> list[str]:
+    """The sides on which a model with one learned slot is continued with several."""
+    return [
+        side
+        for side in ("image", "text")
+        for old in [getattr(saved, f"{side}_set")]
+        if old.size == 1 and old.kind == "slots" and old.initial == "learned"
+        if getattr(config, f"{side}_set").size > 1
+    ]
+
+
+def grow_slots(saved: SavedModel, config: ModelConfig) -> dict[str, Tensor]:
+    """The saved weights, with several slots where the model is to have more than its only one.
+
+    Each is the learned slot plus standard normal noise, as large as new slots are. With one slot
+    the attention is constant, so its queries and keys have not been trained: the new slots start
+    to compete without any habit.
+    """
+    tensors = dict(saved.tensors)
+    for side in growing_sides(config, saved.config):
+        name = f"{side}_encoder.sets.slots"
+        size = getattr(config, f"{side}_set").size
+        tensors[name] = tensors[name] + torch.randn(size, tensors[name].shape[1])
+    return tensors
 
 
 def check_same_architecture(config: ModelConfig, saved: ModelConfig, name: str) -> None:
     """Raise an error that names the first option in which the architectures differ."""
     expected = flat_options(saved)
+    may_differ = MAY_DIFFER | {f"{side}_set.size" for side in growing_sides(config, saved)}
     for option, value in flat_options(config).items():
         from_vocabulary = option == "text.vocabulary_size" and value is None
-        if value != expected[option] and option not in MAY_DIFFER and not from_vocabulary:
+        if value != expected[option] and option not in may_differ and not from_vocabulary:
             raise CheckpointError(
                 f"model.{option} is {_yaml(value)}, but the initial model {name} has "
                 f"{_yaml(expected[option])}; give --model.{option} {_yaml(expected[option])}, or "

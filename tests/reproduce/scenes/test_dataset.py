@@ -71,6 +71,27 @@ def test_the_dataset_is_complete_and_in_karpathys_format(tmp_path: Path, parse_c
     assert not list(path.parent.glob("*.part"))
 
 
+def test_distinct_held_out_scenes_share_no_situation(tmp_path: Path) -> None:
+    options = ScenesOptions(size=24, variety="low", distinct=True, held_out_size=32)
+    path = write_scenes(tmp_path, 40, 30, 40, options=options)
+    images = json.loads(path.read_text(encoding="utf-8"))["images"]
+    repeated = {}
+    for split in ("train", "val", "test"):
+        situations = [
+            tuple(value for name, value in situation.items() if name != "box")
+            for image in images
+            if image["split"] == split
+            for situation in image["scene"]["situations"]
+        ]
+        repeated[split] = len(situations) - len(set(situations))
+    assert repeated["train"] > 0 and repeated["val"] == repeated["test"] == 0
+    for name, side in (("train_000000.png", 24), ("test_000039.png", 32)):
+        with Image.open(tmp_path / "images" / name) as opened:
+            assert opened.size == (side, side)
+    with pytest.raises(OptionError, match="test is 74.* for 73 images"):
+        write_scenes(tmp_path, 1, 1, 74, options=options)
+
+
 def test_captions_can_be_written_without_images(tmp_path: Path) -> None:
     drawn = write_scenes(tmp_path / "drawn", 2, 1, 0, options=SMALL)
     captions = write_scenes(tmp_path / "captions", 2, 1, 0, options=SMALL, draw=False)

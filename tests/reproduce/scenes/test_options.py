@@ -13,6 +13,7 @@ from diverset.reproduce.scenes import ScenesOptions
         ("captions", 0),
         ("size", 8),
         ("size", 96.0),
+        ("held_out_size", 8),
         ("variety", "huge"),
         ("backgrounds", ()),
         ("backgrounds", ("moon",)),

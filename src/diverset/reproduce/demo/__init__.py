@@ -1,6 +1,6 @@
-"""`diverset demo`: draw scenes, train sets and a single vector, compare them in a report."""
+"""`diverset demo`: draw scenes, train sets and a single vector, compare them, build a library."""
 
 from diverset.reproduce.demo.demo import run_demo
-from diverset.reproduce.demo.recipe import scenes_recipe, single_vector
+from diverset.reproduce.demo.recipe import Budget
 
-__all__ = ["run_demo", "scenes_recipe", "single_vector"]
+__all__ = ["Budget", "run_demo"]

@@ -1,61 +1,71 @@
 """The demo: the whole pipeline in a few minutes, on generated images.
 
-Every image shows four separate situations and every caption describes one of them, so a single
+Every scene shows four separate situations and every caption describes one of them, so a single
 vector has to represent four meanings at once. The paper's model (sets of four) and its control (one
-vector, K = 1) are trained with the same recipe and compared on unseen images.
+vector, K = 1) are trained with the same recipe and compared on unseen scenes, which then become a
+library to search in.
 """
 
 from __future__ import annotations
 
+import shlex
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
+import torch
+
 from diverset.evaluation import Report
-from diverset.evaluation.open_run import open_run
-from diverset.evaluation.options import EvalOptions
-from diverset.evaluation.run import evaluate
-from diverset.recipe.splits import open_split
-from diverset.reproduce.demo.recipe import scenes_recipe, single_vector
+from diverset.reproduce.demo.data import TEST, VAL, draw_data
+from diverset.reproduce.demo.library import build_library
+from diverset.reproduce.demo.recipe import SETS, Budget, demo_recipe
 from diverset.reproduce.demo.report import write_report
-from diverset.reproduce.scenes import write_default_scenes
-from diverset.reproduce.scenes.dataset import DEFAULT_TRAIN
+from diverset.reproduce.demo.result import DemoResult, compute_result
+from diverset.reproduce.demo.showcase import RULE
+from diverset.reproduce.demo.training import train_models
 from diverset.runtime.progress import Progress
-from diverset.training.train import train
-
-SETS, CONTROL = "sets of 4", "one vector"
 
 
-def run_demo(
-    folder: Path, seed: int = 0, epochs: int | None = None, images: int = DEFAULT_TRAIN
-) -> dict[str, Report]:
-    """Draw, train, compare and write the report; finished steps are not repeated."""
-    started = time.monotonic()
-    data, cache = folder / "scenes", folder / "cache"
+def run_demo(folder: Path, budget: Budget | None = None) -> DemoResult:
+    """Draw, train, compare, index and write the report; finished trainings are not repeated."""
+    started, budget, cache = time.monotonic(), budget or Budget(), folder / "cache"
     with Progress() as progress:
-        write_default_scenes(data, images, progress.task("drawing images"))
-    recipe = scenes_recipe()
-    recipe = replace(
-        recipe,
-        data=replace(recipe.data, root=str(data)),
-        train=replace(recipe.train, seed=seed, epochs=epochs or recipe.train.epochs),
-    )
-    reports: dict[str, Report] = {}
-    for name, variant in {SETS: recipe, CONTROL: single_vector(recipe)}.items():
-        print(f"training: {name}", flush=True)
-        run = folder / name.replace(" ", "-")
-        train(variant, run, cache, "cpu")
-        reports[name] = evaluate([str(run)], EvalOptions(split="test"), cache=cache)
-    table = text_table(reports)
-    print(f"\n{table}\n")
-    model, config = open_run(str(folder / SETS.replace(" ", "-")))
-    split = open_split(config, "test", model, cache)
-    page = write_report(folder / "report.html", model, split, table)
-    print(f"report: {page}  ({(time.monotonic() - started) / 60:.1f} minutes)")
-    return reports
+        single, four = draw_data(folder, budget, progress)
+    runs = train_models(folder, single, four, budget, cache)
+    result = compute_result(runs, cache)
+    print(f"\n{text_table(result.reports)}\n\nsets against one vector {result.comparison}")
+    print(f"{result.showcase_line} ({RULE})\n")
+    library = folder / "library"
+    assert result.split.dataset.image_paths is not None
+    count = build_library(library, folder / "photos", result.split.dataset.image_paths, runs[SETS])
+    command = f"diverset serve --library {shlex.quote(str(library))}"
+    minutes = (time.monotonic() - started) / 60
+    page = write_report(folder / "report.html", result, facts(budget, minutes, command))
+    print(f"report: {page}  ({minutes:.1f} minutes)")
+    print(f"search the {count} unseen scenes in a browser: {command}")
+    return result
 
 
-def text_table(reports: dict[str, Report]) -> str:
+def facts(budget: Budget, minutes: float, command: str) -> dict[str, str]:
+    """How the numbers were made, for the report."""
+    recipe = demo_recipe()
+    epochs = budget.epochs or recipe.train.epochs
+    return {
+        "data": f"{budget.single:,} training scenes with one situation, {budget.images:,} with "
+        f"four; {VAL} validation and {TEST} test scenes",
+        "models": "a CNN of five convolutions and a bi-GRU, D = 128; K = 4 slots, and K = 1 as "
+        "the control",
+        "first stage": f"one vector, from scratch, {budget.single_epochs} epochs on scenes with "
+        "one situation; both models continue from its weights",
+        "second stage": f"{epochs} epochs on scenes with four situations, the same settings and "
+        "the same batches for both; the best epoch is chosen on the validation scenes",
+        "time": f"{minutes:.1f} minutes on {torch.get_num_threads()} cores, everything included",
+        "seed": str(budget.seed),
+        "search these scenes": command,
+    }
+
+
+def text_table(reports: Mapping[str, Report]) -> str:
     """The comparison as plain text."""
     head = f"{'test, percent':14} {'i2t R@1':>8} {'R@5':>6} {'R@10':>6} {'t2i R@1':>8} {'R@5':>6}"
     lines = [f"{head} {'R@10':>6} {'RSUM':>7}"]

@@ -1,95 +1,198 @@
-"""The demo's report: one HTML file with queries, hits and the attention of each slot."""
+"""The demo's report: one HTML file, light and dark, that needs no network."""
 
 from __future__ import annotations
 
-import base64
 import html
-import io
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from PIL import Image
-from torch import Tensor
 
 from diverset.data.images import open_image
-from diverset.model import Model
 from diverset.model.overlays import COLOURS, overlay
-from diverset.model.slot_maps import slot_maps
-from diverset.recipe.encode import encode_split
-from diverset.recipe.splits import SplitData
+from diverset.reproduce.demo.figures import embedded_image, recall_plot
+from diverset.reproduce.demo.matches import SlotMatch, match_captions
+from diverset.reproduce.demo.recipe import CONTROL, SETS
+from diverset.reproduce.demo.result import DemoResult
+from diverset.reproduce.demo.showcase import HITS, RULE, Showcase, found_first
 
-QUERIES, HITS, IMAGES = 6, 5, 4
-SIDE = 160
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:64rem;margin:2rem auto;padding:0 1rem;
-color:#222;background:#fff}h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}
-pre{background:#f4f4f4;padding:1rem;overflow-x:auto}figure{display:inline-block;margin:.3rem;
-width:160px;vertical-align:top;font-size:.8rem}img{width:160px;height:160px;border-radius:6px;
-border:3px solid transparent}.right img{border-color:#009e73}.row{margin:.5rem 0 1.5rem}
-@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}pre{background:#262626}}
+SCENES = 4
+HIT_SIDE, SCENE_SIDE = 220, 320
+
+
+def write_report(file: Path, result: DemoResult, facts: dict[str, str]) -> Path:
+    """Write the page and return its path; `facts` says how it was made."""
+    style = files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    page = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>diverset demo: sets of embeddings against one vector</title>
+<style>{style}</style>
+<main>
+{_headline(result)}
+{_task(result)}
+{_recalls(result)}
+{_queries(result)}
+{_slots(result)}
+{_facts(facts)}
+</main>
+</html>
 """
-
-
-def write_report(file: Path, model: Model, split: SplitData, table: str) -> Path:
-    """Write the page and return its path."""
-    images, texts = encode_split(model, split)
-    scores = model.similarity(images, texts)
-    queries = [int(captions[0]) for captions in split.by_image[:QUERIES]]
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>diverset demo</title>",
-        f"<meta name=viewport content='width=device-width'><style>{STYLE}</style>",
-        "<h1>diverset: sets of embeddings on generated scenes</h1>",
-        "<p>Every image shows four separate situations; every caption describes one of them. ",
-        "All results are on images that neither model has seen.</p>",
-        f"<pre>{html.escape(table)}</pre>",
-        "<h2>Text-to-image search</h2><p>The image that the caption was written for has a green ",
-        "frame. Other images can match as well if they show the same situation.</p>",
-        *(_query(query, scores, split) for query in queries),
-        "<h2>Slot attention</h2><p>Attention of each slot in the last iteration, and the caption ",
-        "nearest to its element. A green frame marks a caption of the image itself.</p>",
-        *(_slots(model, split, image, images, texts) for image in range(IMAGES)),
-        "</html>",
-    ]
-    file.write_text("\n".join(parts), encoding="utf-8")
+    file.write_text(page, encoding="utf-8")
     return file
 
 
-def _query(caption: int, scores: Tensor, split: SplitData) -> str:
-    order = scores[:, caption].argsort(descending=True)[:HITS].tolist()
-    own = int(split.dataset.image_index[caption])
-    figures = [
-        _figure(_load(split, image), f"{scores[image, caption]:.2f}", image == own)
-        for image in order
-    ]
-    text = html.escape(split.dataset.captions[caption])
-    return f"<div class=row><b>“{text}”</b><br>{''.join(figures)}</div>"
+def _headline(result: DemoResult) -> str:
+    sets, control = (result.reports[name].text_to_image.r1 for name in (SETS, CONTROL))
+    found, total = found_first(result.showcases[SETS]), len(result.showcases[SETS])
+    other = found_first(result.showcases[CONTROL])
+    scenes = result.reports[SETS].n_images
+    return f"""<p class="brand">diverset demo</p>
+<h1>{_title(result)}</h1>
+<p>Every scene shows four separate situations, and a query describes only one of them. Both models
+were trained on the same scenes for the same number of steps; they differ only in the number of
+embeddings per item. All results are on {scenes} scenes that neither has seen.</p>
+<div class="headline">
+<div class="card number sets"><b>{sets:.0f} %</b><span>of queries find the right scene first with
+<strong>sets of four</strong> (of {scenes} scenes)</span></div>
+<div class="card number"><b>{control:.0f} %</b><span>with <strong>one vector</strong></span></div>
+<div class="card number sets"><b>{found} of {total}</b><span>showcased queries find the right scene
+first with sets, {other} of {total} with one vector</span></div>
+</div>
+<p class="soft">{_bootstrap(result)}</p>"""
 
 
-def _slots(model: Model, split: SplitData, index: int, images: Tensor, texts: Tensor) -> str:
-    maps = slot_maps(model.image_encoder, split.images.batch([index]))[0]
-    image = _load(split, index)
-    figures = [_figure(image, "image")]
-    for slot, attention in enumerate(maps):
-        nearest = int((images[index, slot] @ texts.transpose(1, 2)).amax(dim=1).argmax())
-        caption = split.dataset.captions[nearest]
-        drawn = overlay(image, attention, COLOURS[slot % len(COLOURS)])
-        own = int(split.dataset.image_index[nearest]) == index
-        figures.append(_figure(drawn, f"slot {slot + 1}: {caption}", own))
-    return f"<div class=row>{''.join(figures)}</div>"
+def _title(result: DemoResult) -> str:
+    """A claim only if the interval of the difference supports it."""
+    if result.comparison.low > 0:
+        return "Four embeddings find what one vector loses"
+    return "Sets of four embeddings against one vector"
 
 
-def _load(split: SplitData, index: int) -> Image.Image:
-    assert split.dataset.image_paths is not None
-    image = open_image(split.dataset.image_paths[index])
-    return image.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
-
-
-def _figure(image: Image.Image, text: str, matching: bool = False) -> str:
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", quality=88)
-    data = base64.b64encode(stream.getvalue()).decode()
-    text = html.escape(text)
+def _bootstrap(result: DemoResult) -> str:
+    compared = result.comparison
     return (
-        f"<figure class='{'right' if matching else ''}'>"
-        f"<img alt='{text}' src='data:image/jpeg;base64,{data}'>"
-        f"<figcaption>{text}</figcaption></figure>"
+        f"Sum of all six recalls (RSUM, at most 600): {compared.second:.1f} with sets, "
+        f"{compared.first:.1f} with one vector. Difference {compared.difference:+.1f}, "
+        f"{compared.confidence:.0%} interval {compared.low:+.1f} to {compared.high:+.1f}, "
+        f"p = {compared.p_value:.4f} (paired bootstrap over scenes, {compared.resamples:,} "
+        "resamples)."
     )
+
+
+def _task(result: DemoResult) -> str:
+    captions = [result.split.dataset.captions[row] for row in result.split.by_image[0]]
+    boxes, lines = [], []
+    for number, (caption, box) in enumerate(zip(captions, result.boxes[0], strict=True)):
+        left, top, right, bottom = (100 * edge for edge in box)
+        boxes.append(
+            f'<i style="{_mark(number)};left:{left:.1f}%;top:{top:.1f}%;'
+            f'width:{right - left:.1f}%;height:{bottom - top:.1f}%"></i>'
+        )
+        lines.append(f'<li style="{_mark(number)}">{html.escape(caption)}</li>')
+    image = embedded_image(_load(result, 0), "a scene with four situations", SCENE_SIDE)
+    return f"""<h2>The task</h2>
+<p>A test scene and its captions. Any of them should find this scene, but they have little in
+common: one vector has to be close to all four at once, a set can have an element for each.</p>
+<div class="task card"><div class="boxed">{image}{"".join(boxes)}</div>
+<ul>{"".join(lines)}</ul></div>"""
+
+
+def _recalls(result: DemoResult) -> str:
+    return f"""<h2>Recall</h2>
+<p>Share of queries whose right answer is among the first 1, 5 and 10, in percent.</p>
+<div class="card plot">
+<p class="legend"><span class="a">{SETS}</span><span class="b">{CONTROL}</span></p>
+{recall_plot(result.reports)}</div>"""
+
+
+def _queries(result: DemoResult) -> str:
+    pairs = zip(result.showcases[SETS], result.showcases[CONTROL], strict=True)
+    cards = "".join(_query(result, ours, control) for ours, control in pairs)
+    return f"""<h2>Six queries</h2>
+<p>{RULE[0].upper()}{RULE[1:]}: a rule that was fixed before training. The first {HITS} hits of each
+model; the scene that the query describes is marked. No other test scene shows the same
+situation.</p>
+<div class="queries">{cards}</div>"""
+
+
+def _query(result: DemoResult, ours: Showcase, control: Showcase) -> str:
+    text = html.escape(result.split.dataset.captions[ours.caption])
+    columns = "".join(_hits(result, *side) for side in ((SETS, ours), (CONTROL, control)))
+    models = f'<div class="models">{columns}</div>'
+    return f'<article class="card query"><h3>“{text}”</h3>{models}</article>'
+
+
+def _hits(result: DemoResult, name: str, query: Showcase) -> str:
+    first = query.rank == 1
+    verdict = "found first" if first else f"right scene at rank {query.rank}"
+    figures = "".join(
+        f'<figure class="{"right" if image == query.image else ""}">'
+        f"{embedded_image(_load(result, image), f'hit {place} of {name}', HIT_SIDE)}</figure>"
+        for place, image in enumerate(query.hits, start=1)
+    )
+    return (
+        f'<div>{name} <span class="verdict {"yes" if first else ""}">· {verdict}</span>'
+        f'<div class="hits">{figures}</div></div>'
+    )
+
+
+def _slots(result: DemoResult) -> str:
+    cards = "".join(_scene(result, image) for image in range(min(SCENES, len(result.boxes))))
+    return f"""<h2>Why it matched: slots and words</h2>
+<p>What each of the four slots attends to in the first test scenes, the captions that it matched,
+and its share of the similarity. The stronger a word is shaded, the more the match suffers without
+it. Over all test captions, the slot that matched attends most to a point inside the described
+situation in <strong>{result.pointing():.0%}</strong> of the cases; a random point would do so in
+{result.chance():.0%}.</p>
+<div class="scenes">{cards}</div>"""
+
+
+def _scene(result: DemoResult, image: int) -> str:
+    rows = result.split.by_image[image]
+    captions = [result.split.dataset.captions[row] for row in rows]
+    matches = match_captions(result.model, result.images[image], captions, result.texts[rows])
+    picture = _load(result, image)
+    figures = [f"<figure>{embedded_image(picture, 'test scene', HIT_SIDE)}</figure>"]
+    for slot, attention in enumerate(result.maps[image]):
+        drawn = overlay(picture, attention, COLOURS[slot % len(COLOURS)])
+        matched = [match for match in matches if match.slot == slot]
+        figures.append(
+            f'<figure class="slot" style="{_mark(slot)}">'
+            f"{embedded_image(drawn, f'attention of slot {slot + 1}', HIT_SIDE)}"
+            f"<figcaption><b>slot {slot + 1}</b> {_words(matched)}</figcaption></figure>"
+        )
+    return f'<article class="card slots">{"".join(figures)}</article>'
+
+
+def _words(matches: Sequence[SlotMatch]) -> str:
+    if not matches:
+        return "matched no caption of this scene"
+    return "<br>".join(
+        " ".join(
+            f'<mark style="--w:{weight:.2f}">{html.escape(word)}</mark>'
+            for word, weight in zip(match.caption.split(), match.weights, strict=True)
+        )
+        + f" {match.share:.0%}"
+        for match in matches
+    )
+
+
+def _facts(facts: dict[str, str]) -> str:
+    rows = "".join(
+        f"<dt>{html.escape(name)}</dt><dd>{html.escape(fact)}</dd>" for name, fact in facts.items()
+    )
+    return f'<h2>How it was made</h2><dl class="facts">{rows}</dl>'
+
+
+def _mark(number: int) -> str:
+    red, green, blue = COLOURS[number % len(COLOURS)]
+    return f"--mark:rgb({red} {green} {blue})"
+
+
+def _load(result: DemoResult, image: int) -> Image.Image:
+    paths = result.split.dataset.image_paths
+    assert paths is not None  # scenes have images
+    return open_image(paths[image])

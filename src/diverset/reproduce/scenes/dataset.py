@@ -4,16 +4,24 @@ The same seed and options give the same captions and pixels. The JSON file is wr
 atomically.
 """
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, astuple
 from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from diverset.errors import OptionError
 from diverset.reproduce.scenes.drawing import draw_scene
 from diverset.reproduce.scenes.options import ScenesOptions, check_whole
-from diverset.reproduce.scenes.scene import Scene, sample_scene
+from diverset.reproduce.scenes.scene import (
+    Scene,
+    Situation,
+    possible_situations,
+    sample_scene,
+)
 from diverset.reproduce.scenes.sentences import describe
 from diverset.runtime.files import write_durably
 from diverset.runtime.progress import TaskCallback
@@ -71,6 +79,8 @@ def write_scenes(
     counts = dict(zip(SPLITS, (train, val, test), strict=True))
     for split, count in counts.items():
         check_whole(split, count, 0, 1_000_000)
+        if split != "train" and options.distinct:
+            _check_distinct(split, count, options)
     check_whole("seed", seed, 0, 2**63 - 1)
     folder = Path(folder)
     target = folder / SCENES_FILE
@@ -82,11 +92,11 @@ def write_scenes(
     (folder / "images").mkdir(parents=True, exist_ok=True)
     total, images = sum(counts.values()), list[dict[str, Any]]()
     for split, count in counts.items():
-        for number in range(count):
-            scene = split_scene(split, number, seed, options)
+        size = options.size if split == "train" else options.held_out_size or options.size
+        for number, scene in enumerate(split_scenes(split, count, seed, options)):
             record = _record(scene, split, number, len(images), options)
             if draw:
-                draw_scene(scene, options.size).save(folder / "images" / record["filename"])
+                draw_scene(scene, size).save(folder / "images" / record["filename"])
             images.append(record)
             if progress:
                 progress(len(images), total)
@@ -102,6 +112,22 @@ def split_of(scene: Scene) -> str:
     """
     key = json.dumps([astuple(situation) for situation in sorted(scene.situations)])
     return ("train", "train", "val", "test")[sha256(key.encode()).digest()[0] % 4]
+
+
+def split_scenes(split: str, count: int, seed: int, options: ScenesOptions) -> Iterator[Scene]:
+    """The scenes of a split; those of a held-out split share no situation if `distinct`."""
+    if split == "train" or not options.distinct:
+        for number in range(count):
+            yield split_scene(split, number, seed, options)
+        return
+    used: set[Situation] = set()
+    numbers = itertools.count()
+    for _ in range(count):
+        scene = split_scene(split, next(numbers), seed, options)
+        while used.intersection(scene.situations):
+            scene = split_scene(split, next(numbers), seed, options)
+        used.update(scene.situations)
+        yield scene
 
 
 def split_scene(split: str, number: int, seed: int, options: ScenesOptions) -> Scene:
@@ -159,6 +185,16 @@ def _record(
             ],
         },
     }
+
+
+def _check_distinct(split: str, count: int, options: ScenesOptions) -> None:
+    """Raise unless a good part of all situations would remain unused."""
+    most = len(possible_situations(options.variety)) * 2 // 3 // options.situations
+    if count > most:
+        raise OptionError(
+            f"{split} is {count}; variety {options.variety!r} has enough distinct situations for "
+            f"{most} images. Use fewer images, more variety or distinct=False"
+        )
 
 
 def _is_complete(target: Path, recipe: dict[str, Any]) -> bool:

@@ -23,10 +23,15 @@ class ScenesOptions:
     size: int = 96
     """Side of the square images in pixels."""
     variety: str = "high"
-    """How many situations exist: low (438), medium (3,040) or high (7,984).
+    """How many situations exist: low (438), plain (1,520), medium (3,040) or high (7,984).
 
-    In 500 images with four situations, about 99 %, 52 % and 29 % occur in a second image.
+    In 500 images with four situations, about 99 %, 75 %, 52 % and 29 % occur in a second image.
     """
+    distinct: bool = False
+    """No situation occurs in two images of a held-out split: every caption of it has exactly one
+    matching image."""
+    held_out_size: int | None = None
+    """Side of validation and test images, if they are to be larger than `size`."""
     backgrounds: tuple[str, ...] = BACKGROUNDS
     """Names of the backgrounds to draw from."""
 
@@ -34,6 +39,8 @@ class ScenesOptions:
         check_whole("situations", self.situations, 1, 6)
         check_whole("captions", self.captions, 1, 24)
         check_whole("size", self.size, 16, 2048)
+        if self.held_out_size is not None:
+            check_whole("held_out_size", self.held_out_size, 16, 2048)
         check_choice("variety", self.variety, VARIETIES)
         object.__setattr__(self, "backgrounds", tuple(self.backgrounds))
         if not self.backgrounds:

@@ -49,8 +49,8 @@ class Scene:
 def possible_situations(variety: str) -> tuple[Situation, ...]:
     """All the situations of a variety.
 
-    >>> [len(possible_situations(name)) for name in ("low", "medium", "high")]
-    [438, 3040, 7984]
+    >>> [len(possible_situations(name)) for name in ("low", "plain", "medium", "high")]
+    [438, 1520, 3040, 7984]
     """
     limits = VARIETIES[variety]
     return tuple(

@@ -100,6 +100,7 @@ COMPANIONS = {
 
 VARIETIES = {
     "low": Variety(kinds=8, colours=6, companions=2, sizes=("large",), counts=(1,)),
+    "plain": Variety(kinds=12, colours=8, companions=4, sizes=("large",), counts=(1,)),
     "medium": Variety(kinds=12, colours=8, companions=4, sizes=("large", "small"), counts=(1,)),
     "high": Variety(kinds=16, colours=8, companions=8, sizes=("large", "small"), counts=(1, 2)),
 }

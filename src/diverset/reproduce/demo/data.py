@@ -1,0 +1,24 @@
+"""The demo's generated scenes: with one situation for the first stage, with four for the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from diverset.reproduce.demo.recipe import Budget
+from diverset.reproduce.scenes import ScenesOptions, write_scenes
+from diverset.runtime.progress import Progress
+
+SINGLE = ScenesOptions(situations=1, captions=2, size=42, variety="plain")
+FOUR = ScenesOptions(
+    situations=4, captions=4, size=64, variety="plain", distinct=True, held_out_size=384
+)
+VAL, TEST = 100, 200
+
+
+def draw_data(folder: Path, budget: Budget, progress: Progress) -> tuple[Path, Path]:
+    """Draw both datasets and return their folders; complete ones are kept."""
+    single, four = folder / "single-scenes", folder / "scenes"
+    task = progress.task("drawing scenes")
+    write_scenes(single, budget.single, VAL, 0, options=SINGLE, progress=task)
+    write_scenes(four, budget.images, VAL, TEST, options=FOUR, progress=task)
+    return single, four
