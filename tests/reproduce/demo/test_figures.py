@@ -13,12 +13,17 @@ def test_bars_are_as_high_as_the_recalls():
         "sets": Report("full", 2, 4, Recalls(50, 60, 70, 1, 1), Recalls(80, 90, 100, 1, 1)),
         "one": Report("full", 2, 4, Recalls(10, 20, 30, 1, 1), Recalls(5, 15, 25, 1, 1)),
     }
-    svg = recall_plot(reports)
-    bars = re.findall(r'class="series(\d)".*?height="([\d.]+)"', svg)
-    heights = [round(100 * float(height) / (BASE - TOP)) for _, height in bars]
-    assert heights == [80, 5, 90, 15, 100, 25, 50, 10, 60, 20, 70, 30]
-    assert [series for series, _ in bars] == ["0", "1"] * 6
-    assert ElementTree.fromstring(svg).get("aria-label", "").startswith("Recall at 1. sets: 80 %")
+    expected = {
+        "text to image": [80, 5, 90, 15, 100, 25],
+        "image to text": [50, 10, 60, 20, 70, 30],
+    }
+    for direction, percent in expected.items():
+        svg = recall_plot(reports, direction)
+        bars = re.findall(r'class="series(\d)".*?height="([\d.]+)"', svg)
+        assert [round(100 * float(height) / (BASE - TOP)) for _, height in bars] == percent
+        assert [series for series, _ in bars] == ["0", "1"] * 3
+        label = ElementTree.fromstring(svg).get("aria-label", "")
+        assert direction in label and f"sets {percent[0]}, {percent[2]}, {percent[4]}" in label
 
 
 def test_an_image_is_inside_the_page():

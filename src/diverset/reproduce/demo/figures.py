@@ -12,7 +12,7 @@ from PIL import Image
 from diverset.evaluation import Report
 
 LEVELS = ("R@1", "R@5", "R@10")
-WIDTH, HEIGHT, TOP, BASE = 640, 270, 34, 210
+WIDTH, HEIGHT, TOP, BASE = 320, 262, 24, 206
 BAR, GAP = 38, 4
 
 
@@ -26,37 +26,32 @@ def embedded_image(image: Image.Image, text: str, side: int) -> str:
     return f'<img alt="{html.escape(text)}" {size} src="data:image/webp;base64,{data}">'
 
 
-def recall_plot(reports: Mapping[str, Report]) -> str:
-    """Bars of all recalls of both models as SVG; colours come from the style sheet."""
-    groups = [
-        (direction, level, [_recall(report, side, level) for report in reports.values()])
-        for direction, side in (
-            ("text to image", "text_to_image"),
-            ("image to text", "image_to_text"),
-        )
-        for level in LEVELS
-    ]
-    step = WIDTH / len(groups)
+def recall_plot(reports: Mapping[str, Report], direction: str) -> str:
+    """Bars of the recalls in one direction as SVG; colours come from the style sheet.
+
+    `direction` is "text to image" or "image to text".
+    """
+    recalls = [_recalls(report, direction) for report in reports.values()]
+    spoken = "; ".join(
+        f"{name} {', '.join(f'{value:.0f}' for value in values)}"
+        for name, values in zip(reports, recalls, strict=True)
+    )
+    label = html.escape(f"Recall at 1, 5 and 10, {direction}, in percent: {spoken}")
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{_spoken(reports)}">',
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">',
         *(_gridline(percent) for percent in (0, 25, 50, 75, 100)),
     ]
-    for number, (_, level, values) in enumerate(groups):
-        middle = (number + 0.5) * step
+    for number, (level, values) in enumerate(zip(LEVELS, zip(*recalls, strict=True), strict=True)):
+        middle = (number + 0.5) * WIDTH / len(LEVELS)
         parts += _bars(middle, values)
         parts.append(f'<text class="tick" x="{middle:.1f}" y="{BASE + 20}">{level}</text>')
-    for number, direction in enumerate(("text to image", "image to text")):
-        x = WIDTH * (number * 2 + 1) / 4
-        parts.append(f'<text class="axis" x="{x}" y="{BASE + 46}">{direction}</text>')
-    parts.append(
-        f'<line class="split" x1="{WIDTH / 2}" x2="{WIDTH / 2}" y1="{TOP}" y2="{HEIGHT}"/>'
-    )
+    parts.append(f'<text class="axis" x="{WIDTH / 2}" y="{BASE + 44}">{direction}</text>')
     return "".join([*parts, "</svg>"])
 
 
-def _recall(report: Report, side: str, level: str) -> float:
-    recalls = getattr(report, side)
-    return float(getattr(recalls, level.lower().replace("@", "")))
+def _recalls(report: Report, direction: str) -> tuple[float, float, float]:
+    recalls = getattr(report, direction.replace(" ", "_"))
+    return recalls.r1, recalls.r5, recalls.r10
 
 
 def _bars(middle: float, values: Sequence[float]) -> list[str]:
@@ -79,13 +74,3 @@ def _gridline(percent: int) -> str:
 
 def _y(percent: float) -> float:
     return BASE - (BASE - TOP) * percent / 100
-
-
-def _spoken(reports: Mapping[str, Report]) -> str:
-    """The plot for people who cannot see it."""
-    recalls = (
-        f"{name}: {report.text_to_image.r1:.0f} % text to image, {report.image_to_text.r1:.0f} % "
-        "image to text"
-        for name, report in reports.items()
-    )
-    return html.escape(f"Recall at 1. {'; '.join(recalls)}")

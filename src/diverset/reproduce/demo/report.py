@@ -19,6 +19,7 @@ from diverset.reproduce.demo.showcase import HITS, RULE, Showcase, found_first
 
 SCENES = 4
 HIT_SIDE, SCENE_SIDE = 220, 320
+FAINT = 0.1  # weight below which a word is not shaded
 
 
 def write_report(file: Path, result: DemoResult, facts: dict[str, str]) -> Path:
@@ -101,11 +102,13 @@ common: one vector has to be close to all four at once, a set can have an elemen
 
 
 def _recalls(result: DemoResult) -> str:
+    directions = ("text to image", "image to text")
+    plots = "".join(recall_plot(result.reports, direction) for direction in directions)
     return f"""<h2>Recall</h2>
 <p>Share of queries whose right answer is among the first 1, 5 and 10, in percent.</p>
 <div class="card plot">
 <p class="legend"><span class="a">{SETS}</span><span class="b">{CONTROL}</span></p>
-{recall_plot(result.reports)}</div>"""
+<div class="plots">{plots}</div></div>"""
 
 
 def _queries(result: DemoResult) -> str:
@@ -172,12 +175,16 @@ def _words(matches: Sequence[SlotMatch]) -> str:
         return "matched no caption of this scene"
     return "<br>".join(
         " ".join(
-            f'<mark style="--w:{weight:.2f}">{html.escape(word)}</mark>'
+            _word(html.escape(word), weight)
             for word, weight in zip(match.caption.split(), match.weights, strict=True)
         )
         + f" {match.share:.0%}"
         for match in matches
     )
+
+
+def _word(word: str, weight: float) -> str:
+    return word if weight < FAINT else f'<mark style="--w:{weight:.2f}">{word}</mark>'
 
 
 def _facts(facts: dict[str, str]) -> str:
