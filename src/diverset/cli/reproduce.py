@@ -97,27 +97,34 @@ def add_demo(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "demo",
-        "draw images, train sets and single vectors on them, and write a report",
+        "train sets and one vector on generated scenes, write a report, index unseen scenes",
         _demo,
         "diverset demo",
-        "diverset demo --out my-demo --epochs 3 --images 500",
+        "diverset demo --out my-demo --epochs 2 --images 500",
     )
     parser.add_argument(
         "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
-    parser.add_argument("--epochs", type=int, help="epochs of each training (default: 10)")
+    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 9)")
     parser.add_argument(
-        "--images", type=int, default=2000, help="training images to draw (default: 2000)"
+        "--images", type=int, help="training scenes of both stages (default: 3000 and 6000)"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=2,
+        help="parallel trainings, 1 or 2; 0 trains in this process (default: 2)",
     )
 
 
 def _demo(args: argparse.Namespace) -> int:
     require(*TRAINING)
     from diverset.errors import check_positive
-    from diverset.reproduce.demo import run_demo
+    from diverset.reproduce.demo import Budget, run_demo
 
     check_positive("--epochs", args.epochs)
     check_positive("--images", args.images)
-    run_demo(Path(args.out), args.seed, args.epochs, args.images)
+    budget = Budget(seed=args.seed, jobs=args.jobs)
+    run_demo(Path(args.out), budget.limited(args.epochs, args.images))
     return 0

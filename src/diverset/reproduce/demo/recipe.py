@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from diverset.errors import check_positive
 from diverset.recipe.config import Recipe
 from diverset.recipe.named import recipe_path
 from diverset.recipe.run_folder import read_recipe
@@ -36,8 +35,6 @@ class Budget:
 
     def limited(self, epochs: int | None, images: int | None) -> Budget:
         """The same with so many epochs and training scenes in both stages, where given."""
-        check_positive("epochs", epochs)
-        check_positive("images", images)
         return replace(
             self,
             single=images or self.single,
