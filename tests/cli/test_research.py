@@ -14,6 +14,7 @@ import diverset
 from diverset import Model
 from diverset.cli import main
 from diverset.evaluation.open_run import open_recipe
+from diverset.reproduce.demo import Budget, run_demo
 
 CAPTIONS = """image,caption,split
 a.png,a black square,train
@@ -129,8 +130,7 @@ def test_a_wrong_option_is_one_line_with_the_next_step(
 
 def test_demo_trains_and_its_runs_can_be_evaluated(tmp_path, capsys):
     out = tmp_path / "demo"
-    tiny = ["--epochs", "1", "--images", "64", "--jobs", "0"]
-    assert main(["demo", "--out", str(out), *tiny]) == 0
+    run_demo(out, Budget(single=32, single_epochs=1, images=32, epochs=1, val=50, test=24, jobs=0))
     output = capsys.readouterr().out
     counted = re.search(r"right image first, of 6: sets of 4 (\d), one vector (\d)", output)
     assert counted and f"diverset serve --library {out}/library" in output
@@ -140,7 +140,7 @@ def test_demo_trains_and_its_runs_can_be_evaluated(tmp_path, capsys):
     assert f"<b>{counted[1]} of 6</b>" in page and f"{counted[2]} of 6 with one vector" in page
     assert "http://" not in page and "https://" not in page
     assert main(["status", "--library", str(out / "library"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["images"] == 200
+    assert json.loads(capsys.readouterr().out)["images"] == 24
     assert main(["search", "a red house", "--library", str(out / "library"), "--paths"]) == 0
     assert str(out / "photos") in capsys.readouterr().out
     report = tmp_path / "report.json"

@@ -106,7 +106,7 @@ def add_demo(verbs: Verbs) -> None:
         "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
-    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 9)")
+    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 7)")
     parser.add_argument(
         "--images", type=int, help="training scenes of both stages (default: 3000 and 6000)"
     )

@@ -12,13 +12,12 @@ SINGLE = ScenesOptions(situations=1, captions=2, size=42, variety="plain")
 FOUR = ScenesOptions(
     situations=4, captions=4, size=64, variety="plain", distinct=True, held_out_size=384
 )
-VAL, TEST = 100, 200
 
 
 def draw_data(folder: Path, budget: Budget, progress: Progress) -> tuple[Path, Path]:
     """Draw both datasets and return their folders; complete ones are kept."""
     single, four = folder / "single-scenes", folder / "scenes"
     task = progress.task("drawing scenes")
-    write_scenes(single, budget.single, VAL, 0, options=SINGLE, progress=task)
-    write_scenes(four, budget.images, VAL, TEST, options=FOUR, progress=task)
+    write_scenes(single, budget.single, budget.val, 0, options=SINGLE, progress=task)
+    write_scenes(four, budget.images, budget.val, budget.test, options=FOUR, progress=task)
     return single, four

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from diverset.evaluation import Report
-from diverset.reproduce.demo.data import TEST, VAL, draw_data
+from diverset.reproduce.demo.data import draw_data
 from diverset.reproduce.demo.library import build_library
 from diverset.reproduce.demo.recipe import SETS, Budget, demo_recipe
 from diverset.reproduce.demo.report import write_report
@@ -52,7 +52,7 @@ def facts(budget: Budget, minutes: float, command: str) -> dict[str, str]:
     epochs = budget.epochs or recipe.train.epochs
     return {
         "data": f"{budget.single:,} training scenes with one situation, {budget.images:,} with "
-        f"four; {VAL} validation and {TEST} test scenes",
+        f"four; {budget.val} validation and {budget.test} test scenes",
         "models": "a CNN of five convolutions and a bi-GRU, D = 128; K = 4 slots, and K = 1 as "
         "the control",
         "first stage": f"one vector, from scratch, {budget.single_epochs} epochs on scenes with "

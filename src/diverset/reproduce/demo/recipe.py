@@ -22,7 +22,9 @@ class Budget:
         single_epochs: epochs of the first stage.
         images: training scenes with four situations, for the second stage.
         epochs: epochs of the second stage; None: as in recipes/demo.yaml.
-        seed: of both trainings.
+        val: validation scenes, at least 50 for the calibration.
+        test: test scenes, which the report and the library show.
+        seed: of all trainings.
         jobs: processes that train in parallel; 0 trains in this process.
     """
 
@@ -30,6 +32,8 @@ class Budget:
     single_epochs: int = 5
     images: int = 6000
     epochs: int | None = None
+    val: int = 100
+    test: int = 200
     seed: int = 0
     jobs: int = 2
 
