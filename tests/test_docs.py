@@ -58,18 +58,26 @@ def test_importing_diverset_does_not_import_torch():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_api_examples_are_python_and_their_imports_exist():
+def test_api_examples_are_python_and_name_their_row():
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w.]+)` \| .*?: `(.+?)`", text, flags=re.MULTILINE)
     assert len(rows) > 20
     for name, example in rows:
         ast.parse(example if not example.startswith(".") else "x" + example)
         assert name.split(".")[-1] in example or example.startswith("."), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_python_blocks_are_python_and_name_what_exists(document):
+    """Also where a block cannot run: it needs data or a server. Those of the README run."""
+    text = document.read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom):
                 module = importlib.import_module(node.module)
                 assert all(hasattr(module, alias.name) for alias in node.names)
+            elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "diverset":
+                assert hasattr(diverset, node.attr), node.attr
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
