@@ -13,6 +13,7 @@ from diverset.runtime.sqlite import (
     has_broken_seal,
     make_durable,
     open_file,
+    overwrite,
     transaction,
 )
 
@@ -131,6 +132,23 @@ def test_a_copy_is_sealed_when_it_is_closed(file, tmp_path):
     copy.close()
     source.close()
     assert sealed(tmp_path / "copy.sqlite") and not has_broken_seal(tmp_path / "copy.sqlite")
+
+
+def test_a_file_that_is_overwritten_never_has_the_seal_of_another(file, tmp_path, monkeypatch):
+    source = shutil.copy(file, tmp_path / "source.sqlite")
+    write(source, 9).close()
+
+    def killed_after_the_copy(source, target):
+        source.backup(target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sqlite, "copy_database", killed_after_the_copy)
+    with pytest.raises(KeyboardInterrupt):
+        overwrite(file, source)
+    connection, _ = connect(file)
+    assert connection.execute("SELECT * FROM numbers").fetchall() == [(1,), (9,)]
+    connection.close()
+    assert not sealed(file) and not has_broken_seal(file)
 
 
 def test_a_file_that_this_process_has_open_is_not_read_past_sqlite(file):

@@ -126,10 +126,14 @@ def copy_database(source: sqlite3.Connection, target: Connection) -> None:
     """Make a database equal to another one as of now; it is sealed when it is closed."""
     source.backup(target)
     target.seal_limit = None
-    with transaction(target):  # breaks a seal that was copied
-        pass
-    if target.file is not None:
-        _written.add(target.file)
+    unseal(target)  # what was copied: SQLite changes the header of the copy
+
+
+def unseal(connection: Connection) -> None:
+    """Remove the seal of a file until it is closed."""
+    with transaction(connection):
+        if connection.file is not None:
+            _written.add(connection.file)
 
 
 def overwrite(target: Path, source: Path) -> None:
@@ -139,8 +143,9 @@ def overwrite(target: Path, source: Path) -> None:
     written to is replaced.
     """
     try:
-        with closing(open_file(source, "ro")) as new, closing(open_file(target, "rwc")) as old:
+        with closing(open_file(source, "rw")) as new, closing(open_file(target, "rwc")) as old:
             make_durable(old)
+            unseal(new)  # killed after the copy, the target must not have the seal of another file
             copy_database(new, old)
         source.unlink()
     except DATABASE_ERRORS:
