@@ -26,6 +26,7 @@ def running_server(app, limits=None):
         assert thread.is_alive()
         time.sleep(0.01)
     app.state.diverset.ready.wait(60)
+    app.state.server = server
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
