@@ -8,8 +8,9 @@ text, similar images, thumbnails, the status. Memory is the server's resident se
 the time, when caches are filled, and at the end. Responses other than 200 count as errors.
 `keep_alive` is the median time of /health on one open connection before the load.
 
-With `--against`, the same is done first with the code of another checkout, and the ratio of answers
-per second is printed. The last line is JSON.
+With `--against`, the same is done first with the code of another checkout, and two ratios are
+printed: of answers per second, and of the server's processor time per answer, which other programs
+disturb less. The last line is JSON.
 """
 
 import argparse
@@ -80,6 +81,12 @@ def resident(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
     raise SystemExit("the server is gone")
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process so far; other programs disturb it less than response times."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def get_json(port: int, path: str):
@@ -188,9 +195,9 @@ def measure(args: argparse.Namespace, images: Path, source: Path, base: Path) ->
         paths = get_json(port, "/openapi.json")["paths"]
         thumbnails = next(path for path in VERSIONS if path in paths)
         keep_alive = asyncio.run(keep_alive_milliseconds(port))
-        before = resident(process.pid)
+        before, used = resident(process.pid), processor_seconds(process.pid)
         times, errors, warm = asyncio.run(load(args, port, process.pid, ids, thumbnails))
-        after = resident(process.pid)
+        after, used = resident(process.pid), processor_seconds(process.pid) - used
     finally:
         process.terminate()
         process.wait(30)
@@ -204,7 +211,8 @@ def measure(args: argparse.Namespace, images: Path, source: Path, base: Path) ->
     print(f"resident: {before:.0f} MiB before, {warm:.0f} after a third, {after:.0f} at the end")
     return {
         "responses": len(times), "per_second": round((len(times) - len(errors)) / args.seconds, 1),
-        "errors": len(errors), "p50": p50, "p95": p95, "p99": p99,
+        "cpu_ms": round(1000 * used / max(len(times), 1), 2), "errors": len(errors),
+        "p50": p50, "p95": p95, "p99": p99,
         "keep_alive_ms": round(keep_alive, 2),
         "rss_before": round(before), "rss_warm": round(warm), "rss_after": round(after),
     }  # fmt: skip
@@ -234,6 +242,7 @@ def main() -> None:
     report |= own
     if other:
         report["ratio"] = round(own["per_second"] / other["per_second"], 2)
+        report["cpu_ratio"] = round(other["cpu_ms"] / own["cpu_ms"], 2)
     print(json.dumps(report))
 
 
