@@ -374,13 +374,15 @@ def test_the_address_stores_the_query(page):
 
 
 def test_text_beside_an_image_is_sent_with_it(page, app, monkeypatch):
-    queries, search_library = [], app.state.diverset.search
+    queries, batches = [], app.state.diverset.batches
+    search_library = batches.search
 
-    def record(query, image, element):
-        queries.append((query.text, list(query.required), image is not None, element))
-        return search_library(query, image, element)
+    def record(given):
+        query = given.query
+        queries.append((query.text, list(query.required), given.image is not None, given.element))
+        return search_library(given)
 
-    monkeypatch.setattr(app.state.diverset, "search", record)
+    monkeypatch.setattr(batches, "search", record)
     search(page, "a dog")
     page.locator("#results .card").first.click()
     page.locator("#similar-image").click()
@@ -557,13 +559,14 @@ def test_a_file_of_unknown_type_is_sent_to_the_server(page):
 
 
 def test_all_options_are_sent_with_images(page, app, tmp_path, monkeypatch):
-    queries, search_library = [], app.state.diverset.search
+    queries, batches = [], app.state.diverset.batches
+    search_library = batches.search
 
-    def record(query, *args):
-        queries.append(query)
-        return search_library(query, *args)
+    def record(given):
+        queries.append(given.query)
+        return search_library(given)
 
-    monkeypatch.setattr(app.state.diverset, "search", record)
+    monkeypatch.setattr(batches, "search", record)
     page.locator("summary").click()
     page.locator("#required").fill("snow, a cat")
     page.locator("#excluded").fill("a red boat")
