@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from diverset.errors import OptionError
+from diverset.index.explain import contributions
 from diverset.similarity import smooth_chamfer_of_cosines
 
 Cosines = Float[np.ndarray, "items query_slots slots"]
@@ -45,8 +46,10 @@ def weighted_smooth_chamfer_gradient(
     array([[[0.75, 0.25],
             [0.  , 0.  ]]])
     """
+    if weights is None:
+        return contributions(cosines, alpha)
     pairs = torch.from_numpy(np.array(cosines, dtype=np.float64))[..., None].requires_grad_()
-    tensor = None if weights is None else _weights_tensor(weights, cosines.shape[1])
+    tensor = _weights_tensor(weights, cosines.shape[1])
     with torch.enable_grad():
         score = smooth_chamfer_of_cosines(pairs, alpha, tensor).sum()
     [gradient] = torch.autograd.grad(score, pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -176,10 +176,7 @@ class Searcher:
                 self.calibration, query, score, _cosines(hits), max(total, len(hits))
             )
         shown = slice(query.offset, query.offset + query.k)
-        matches = [
-            replace(match, copies=copies.others(match.id))
-            for match in self._matches(hits, score.contributions, probabilities)[shown]
-        ]
+        matches = self._matches(hits, score.contributions, probabilities, copies.others)[shown]
         if query.min_probability is not None:
             matches = self._probable(matches, query.min_probability)
         confidence = probabilities.confidence if probabilities else None
@@ -314,16 +311,18 @@ class Searcher:
         hits: Sequence[Hit],
         explain: Callable[[Cosines], Cosines],
         probabilities: HitProbabilities | None = None,
+        others: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> list[Match]:
-        """Hits with the contributions of their elements to the score that ranked them."""
+        """Hits with the contributions of their elements to the score that ranked them, and the
+        other files with the content of each."""
         if not hits:
             return []
         shares = explain(_cosines(hits))
         values = [None] * len(hits) if probabilities is None else probabilities.values.tolist()
         return [
-            Match(hit.id, hit.score, probability, hit.metadata, share, int(element))
+            Match(hit.id, hit.score, probability, hit.metadata, share, element, others(hit.id))
             for hit, probability, share, element in zip(
-                hits, values, shares, shares.sum(axis=1).argmax(axis=1), strict=True
+                hits, values, shares, shares.sum(axis=1).argmax(axis=1).tolist(), strict=True
             )
         ]
 
