@@ -1,21 +1,23 @@
 """Are `--and` and `--not` better than writing the same in one text?
 
-Thirty pairs of things per kind of query. Of the first ten hits those are relevant whose captions
-mention both things (and), or the first and not the second (not). "--and" and "--not" rank as the
-photo tool does.
+Thirty pairs of things per kind of query, and random pairs of nouns (--random). Of the first ten
+hits those are relevant whose captions mention both things (and), or the first and not the second
+(not). "--and" and "--not" rank as the photo tool does.
 
     python benchmarks/combined_queries.py photos --data path/to/datasets --split flickr8k:val
 """
 
 import argparse
+from itertools import permutations
 
 import numpy as np
 import torch
 from splits import add_run
 
+from diverset.data import CaptionDataset
 from diverset.evaluation.calibrate import encode_images
 from diverset.evaluation.calibration import load_calibration
-from diverset.evaluation.caption_words import words
+from diverset.evaluation.caption_words import CaptionWords, words
 from diverset.evaluation.labelled_queries import CaptionIndex
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
@@ -55,6 +57,7 @@ MIN_IMAGES = 5  # that are relevant for a pair; other pairs are left out
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_run(parser)
+    parser.add_argument("--random", type=int, default=0, help="number of random pairs of nouns")
     args = parser.parse_args()
     model, data = open_run(args.run)
     dataset = read_split(EvalOptions(root=args.data).data_config(data), args.split)
@@ -103,6 +106,20 @@ def main() -> None:
 
     show("--and", AND, excluding=False)
     show("--not", NOT, excluding=True)
+    if args.random:
+        rng = np.random.default_rng(args.seed)
+        nouns = common_nouns(dataset)
+        pairs = [pair for pair in permutations(nouns, 2) if index.images_with(pair).sum() >= HITS]
+        chosen = tuple(pairs[row] for row in rng.permutation(len(pairs))[: args.random])
+        show("--and", chosen, excluding=False)
+        show("--not", chosen, excluding=True)
+
+
+def common_nouns(dataset: CaptionDataset) -> list[str]:
+    """Nouns in the captions of between 2 and 25 percent of the images."""
+    index = CaptionIndex(dataset)
+    nouns = sorted(CaptionWords.of(dataset.captions).nouns - {"person"})
+    return [noun for noun in nouns if 0.02 <= index.images_with([noun]).mean() <= 0.25]
 
 
 if __name__ == "__main__":

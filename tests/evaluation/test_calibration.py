@@ -34,10 +34,15 @@ def test_a_rare_word_makes_the_same_similarity_less_probable():
     assert FITTED.probabilities([0.6], "dogs")[0] == common
 
 
+def test_an_article_changes_nothing():
+    assert FITTED.probabilities([0.6], "a dog")[0] == FITTED.probabilities([0.6], "dog")[0]
+    assert FITTED.confidence([0.4], "the vulture", 12) == FITTED.confidence([0.4], "vulture", 12)
+
+
 def test_log_odds_rise_faster_above_the_knee():
     slopes = np.diff(FITTED.logits(np.linspace(0.2, 0.8, 60), "dog"))
     assert slopes.max() / slopes.min() == pytest.approx(1.5) and (np.diff(slopes) > -1e-9).all()
-    longer = np.diff(FITTED.logits(np.linspace(0.2, 0.8, 60), "a dog runs"))
+    longer = np.diff(FITTED.logits(np.linspace(0.2, 0.8, 60), "dog runs"))
     assert longer.max() / longer.min() == pytest.approx(1.2)
 
 
@@ -50,7 +55,7 @@ def test_the_threshold_of_the_note_rises_with_the_collection_and_then_stays():
     thresholds = [FITTED.threshold("dog", items) for items in (0, 1, 12, 35, 100, 1000, 50_000)]
     assert thresholds[:3] == [0.2, 0.2, 0.3] and 0.3 < thresholds[3] < 0.4
     assert thresholds[4:] == [0.4, 0.5, 0.5]
-    assert FITTED.threshold("a dog", 100) == 0.3
+    assert FITTED.threshold("big dog", 100) == 0.3
 
 
 def test_a_rare_word_must_reach_a_larger_similarity():

@@ -10,6 +10,7 @@ import numpy as np
 
 from diverset.evaluation.caption_words import words
 
+ARTICLES = frozenset(("a", "an", "the"))
 LENGTHS = (1, 3)  # classes of texts: one word, two or three, more
 
 
@@ -27,6 +28,16 @@ class WordRates(NamedTuple):
     mean: float
 
 
+def content_words(text: str) -> list[str]:
+    """The words of a text without articles: "a dog" is rated like "dog".
+
+    >>> content_words("A dog on the beach"), content_words("the")
+    (['dog', 'on', 'beach'], ['the'])
+    """
+    all_words = words(text)
+    return [word for word in all_words if word not in ARTICLES] or all_words
+
+
 def word_rates(text: str, counts: Mapping[str, int], captions: int) -> WordRates:
     """The rates of the words of a text; a word that no caption contains counts as one.
 
@@ -34,7 +45,7 @@ def word_rates(text: str, counts: Mapping[str, int], captions: int) -> WordRates
     >>> [round(rate, 2) for rate in rates]
     [2.3, 4.61, 3.45]
     """
-    of_text = words(text) or [""]
+    of_text = content_words(text) or [""]
     rates = [math.log(1000 * (1 + counts.get(word, 0)) / max(captions, 1)) for word in of_text]
     return WordRates(min(rates), rates[-1], sum(rates) / len(rates))
 
@@ -46,13 +57,13 @@ def text_inputs(text: str, counts: Mapping[str, int], captions: int) -> list[flo
     rarest word and its negative part, both divided by the number of words, because one rare word
     among many says little; the mean rate, and the mean rate divided by the number of words.
 
-    >>> inputs = text_inputs("a dog", {"a": 900, "dog": 99}, captions=1000)
+    >>> inputs = text_inputs("a black dog", {"black": 9, "dog": 99}, captions=1000)
     >>> [round(value, 2) for value in inputs]
-    [0.0, 0.69, 2.3, 0.0, 5.7, 2.85]
+    [0.0, 0.69, 1.15, 0.0, 3.45, 1.73]
     >>> [round(value, 2) for value in text_inputs("unicorn", {}, captions=100_000)]
     [1.0, 0.0, -4.61, 4.61, -4.61, -4.61]
     """
-    length, rates = max(len(words(text)), 1), word_rates(text, counts, captions)
+    length, rates = max(len(content_words(text)), 1), word_rates(text, counts, captions)
     return [
         float(length == 1),
         math.log(length),
@@ -66,7 +77,7 @@ def text_inputs(text: str, counts: Mapping[str, int], captions: int) -> list[flo
 def length_class(text: str) -> int:
     """The class of a text by its number of words.
 
-    >>> [length_class(text) for text in ("dog", "a dog", "a black dog runs")]
+    >>> [length_class(text) for text in ("a dog", "a black dog", "a black dog runs on")]
     [0, 1, 2]
     """
-    return int(np.searchsorted(LENGTHS, len(words(text))))
+    return int(np.searchsorted(LENGTHS, len(content_words(text))))
