@@ -19,6 +19,7 @@ from diverset.index.quantized_codes import TENSORS
 from diverset.similarity import similarity_matrix
 
 faiss = load_faiss()  # after torch, with threads that sleep while idle
+Clock = Callable[[], float]
 K, BATCH = 10, 32
 SINGLES = 8  # single queries per measurement
 LATENCIES, PAUSE = 300, 0.005  # queries timed one by one, seconds between them
@@ -81,7 +82,7 @@ def single_queries(
 
 
 def measure_exact(
-    index: SetIndex, flat: Any, queries: np.ndarray, repeats: int
+    index: SetIndex, flat: Any, queries: np.ndarray, repeats: int, clock: Clock
 ) -> dict[str, float]:
     single, batch = vectors(queries)[:SINGLES], vectors(queries)[:BATCH]
     times = interleaved(
@@ -92,6 +93,7 @@ def measure_exact(
             "exact 32": lambda: index.search(queries[:BATCH], K),
         },
         repeats,
+        clock,
     )
     times = {name: t if "32" in name else t / SINGLES for name, t in times.items()}
     print("  " + ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in times.items()))
@@ -146,7 +148,9 @@ def bytes_per_item(index: SetIndex) -> float:
     return total / len(scan)
 
 
-def measure_approximate(index: SetIndex, flat: Any, data: Data, repeats: int) -> dict[str, float]:
+def measure_approximate(
+    index: SetIndex, flat: Any, data: Data, repeats: int, clock: Clock
+) -> dict[str, float]:
     """Approximate search against an HNSW over single vectors at equal recall."""
     graph = _vector_graph(flat, index.folder.with_suffix(".hnsw"))
     _tune(index, data)
@@ -165,6 +169,7 @@ def measure_approximate(index: SetIndex, flat: Any, data: Data, repeats: int) ->
             "sets": single_queries(lambda query: index.search(query, K, exact=False), queries),
         },
         4 * repeats,  # short measurements are disturbed more easily
+        clock,
     )
     print(
         f"  recall@{K}: HNSW {graph_recall:.4f} (efSearch {graph.hnsw.efSearch}), "
