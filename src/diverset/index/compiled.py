@@ -69,8 +69,8 @@ class _Queries(Structure):
     _fields_ = [
         ("count", c_int64),
         ("elements", c_int64),
-        ("codes", c_void_p),
         ("exact", c_void_p),
+        ("codes", c_void_p),
         ("scale", c_void_p),
         ("norm", c_void_p),
         ("mean_constant", c_void_p),
@@ -135,17 +135,17 @@ class CompiledSearch:
         """The k best items of each query; `allowed` says which may be found."""
         self._collection.allowed = None if allowed is None else allowed.ctypes.data
         threads = free_threads(int(self._starts[-1]) * len(queries) // ITEMS_PER_THREAD)
-        return self._in_batches(quantize_queries(queries), k, threads, None)
+        return self._in_batches(queries, k, threads, None)
 
     def rank(self, queries: Sets, candidates: Candidates, k: int) -> Found:
         """The k best of each query's candidates, by float32 products."""
         threads = free_threads(candidates.size // CANDIDATES_PER_THREAD)
-        return self._in_batches(quantize_queries(queries), k, threads, candidates)
+        return self._in_batches(queries, k, threads, candidates)
 
     def _in_batches(
-        self, queries: QuantizedQueries, k: int, threads: int, candidates: Candidates | None
+        self, queries: Sets, k: int, threads: int, candidates: Candidates | None
     ) -> Found:
-        pairs = queries.exact.shape[1] * self._collection.elements
+        pairs = queries.shape[1] * self._collection.elements
         size = max(1, WORKSPACE // (k * (8 * pairs + 16 + 4 * threads)))
         parts = []
         for start in range(0, len(queries), size):
@@ -156,22 +156,21 @@ class CompiledSearch:
             parts[0] if len(parts) == 1 else Found(*map(np.concatenate, zip(*parts, strict=True)))
         )
 
-    def _call(
-        self, queries: QuantizedQueries, k: int, threads: int, candidates: Candidates | None
-    ) -> Found:
-        count, elements, _ = queries.exact.shape
+    def _call(self, queries: Sets, k: int, threads: int, candidates: Candidates | None) -> Found:
+        count, elements, _ = queries.shape
         found = Found(
             np.zeros(count, dtype=np.int64),
             np.empty((count, k), dtype=np.int64),
             np.empty((count, k)),
             np.empty((count, k, elements, self._collection.elements)),
         )
-        arrays = self._query_arrays(queries)
+        queries = np.ascontiguousarray(queries)
+        arrays = self._bound_arrays(quantize_queries(queries)) if candidates is None else []
         width = 0 if candidates is None else candidates.shape[1]
         unchecked, unchecked_count = POINTER(c_int64)(), c_int64()
         done = self._kernel.diverset_search(
             byref(self._collection),
-            byref(_Queries(count, elements, *map(_address, arrays))),
+            byref(_Queries(count, elements, *map(_address, [queries, *arrays]))),
             c_int64(k),
             c_int64(threads),
             None if candidates is None else c_void_p(_address(candidates)),
@@ -192,7 +191,8 @@ class CompiledSearch:
         self._check_blocks()
         return found
 
-    def _query_arrays(self, queries: QuantizedQueries) -> list[np.ndarray]:
+    def _bound_arrays(self, queries: QuantizedQueries) -> list[np.ndarray]:
+        """What the bounds need of the queries, in the order of `_Queries`."""
         constants = (
             queries.scale,
             queries.norm,
@@ -200,8 +200,7 @@ class CompiledSearch:
             queries.element_constant(self._alpha, self._collection.elements),
             queries.margin(self._alpha),
         )
-        floats = (values.astype(np.float32) for values in constants)
-        return [*map(np.ascontiguousarray, (queries.codes, queries.exact)), *floats]
+        return [queries.codes, *(values.astype(np.float32) for values in constants)]
 
     def _check_sets(self, positions: Int64[np.ndarray, " positions"]) -> None:
         """Compare the checksums of sets that the kernel has read; raises if one is damaged."""

@@ -35,9 +35,9 @@ typedef struct {
 
 typedef struct {
     int64_t count, elements;
-    const int8_t *codes;  /* (count, elements, dim) */
-    const float *exact;   /* the same in float32 */
-    const float *scale, *norm, *mean_constant, *element_constant, *margin; /* (count,) */
+    const float *exact;  /* (count, elements, dim) */
+    const int8_t *codes; /* the same in 8 bits; like the rest, not needed to rank candidates */
+    const float *scale, *norm, *mean_constant, *element_constant, *margin; /* (count) */
 } Queries;
 
 /* The k best items of each query, best first. */

@@ -2,6 +2,8 @@
 #pragma once
 #include "scan.h"
 
+static const double MAX_PLAIN_ALPHA = 600; /* up to this, e^(alpha c) is a normal double */
+
 /* An item and the number of its cosines among those computed for the query. */
 typedef struct {
     double score;
@@ -24,8 +26,9 @@ typedef struct {
         for (; n + PARALLEL <= dim; n += PARALLEL)                                         \
             for (int m = 0; m < PARALLEL; m++) sums[m] += (Type)a[n + m] * (Type)b[n + m]; \
         for (; n < dim; n++) total += (Type)a[n] * (Type)b[n];                             \
-        for (int m = 0; m < PARALLEL; m++) total += sums[m];                               \
-        return total;                                                                      \
+        for (int half = PARALLEL / 2; half; half /= 2)                                     \
+            for (int m = 0; m < half; m++) sums[m] += sums[m + half];                      \
+        return total + sums[0];                                                            \
     }
 DEFINE_DOT(dot_float, float)
 DEFINE_DOT(dot_double, double)
@@ -46,8 +49,20 @@ static double sum_of_log_sums(const double *pairs, int64_t rows, int64_t row_str
 
 /* Smooth-Chamfer (Eq. 6) of cosines (query elements, elements). */
 static double smooth_chamfer(const double *pairs, int64_t rows, int64_t columns, double alpha) {
-    return sum_of_log_sums(pairs, rows, columns, columns, 1, alpha) / (double)(2 * rows)
-           + sum_of_log_sums(pairs, columns, 1, rows, columns, alpha) / (double)(2 * columns);
+    enum { FEW = 16 };
+    if (rows > FEW || columns > FEW || alpha > MAX_PLAIN_ALPHA)
+        return sum_of_log_sums(pairs, rows, columns, columns, 1, alpha) / (double)(2 * rows)
+               + sum_of_log_sums(pairs, columns, 1, rows, columns, alpha) / (double)(2 * columns);
+    double row_sums[FEW] = {0}, column_sums[FEW] = {0}, row_logs = 0, column_logs = 0;
+    for (int64_t i = 0; i < rows; i++) /* one exponential serves both sums */
+        for (int64_t j = 0; j < columns; j++) {
+            double exponential = exp(alpha * pairs[i * columns + j]);
+            row_sums[i] += exponential;
+            column_sums[j] += exponential;
+        }
+    for (int64_t i = 0; i < rows; i++) row_logs += log(row_sums[i]);
+    for (int64_t j = 0; j < columns; j++) column_logs += log(column_sums[j]);
+    return (row_logs / (double)rows + column_logs / (double)columns) / (2 * alpha);
 }
 
 static const Part *part_at(const Collection *collection, int64_t position) {
