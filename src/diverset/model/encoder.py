@@ -64,7 +64,7 @@ class Encoder(nn.Module):
             row = int((~sets.isfinite()).flatten(1).any(dim=1).nonzero()[0])
             raise InputError(
                 f"the set of item {row} is not finite; its input is too large for {first.dtype}, "
-                "or the model's weights are damaged"
+                "or the model's weights are damaged or diverged in training"
             )
         return sets
 
