@@ -146,20 +146,25 @@ def cost_figure(rows: list[tuple[str, float, float]]) -> Figure:
     return figure
 
 
-def reliability() -> list[tuple[float, float]]:
-    """Mean probability and share of right hits per decile, from docs/photos.md."""
+def reliability() -> dict[str, list[tuple[float, float]]]:
+    """Mean probability and share of relevant hits per decile, by row of docs/photos.md."""
     text = (ROOT / "docs" / "photos.md").read_text(encoding="utf-8")
-    row = re.search(r"^\| 878 \| (.+) \|$", text, flags=re.MULTILINE)
-    if row is None:
-        raise SystemExit("docs/photos.md has no row of 878 images under Reliability")
-    return [(float(a), float(b)) for a, b in re.findall(r"(\d+) % (\d+) %", row[1])]
+    rows = re.findall(r"^\| ([^|]*(?:any image|ten best)[^|]*) \| (.+) \|$", text, re.MULTILINE)
+    if not rows:
+        raise SystemExit("docs/photos.md has no rows of deciles under Reliability")
+    return {
+        name: [(float(a), float(b)) for a, b in re.findall(r"(\d+) (\d+)(?: ±\d+)?(?:,|$)", row)]
+        for name, row in rows
+    }
 
 
-def reliability_figure(points: list[tuple[float, float]]) -> Figure:
-    figure, axis = plt.subplots(figsize=(3.8, 3.6))
+def reliability_figure(rows: dict[str, list[tuple[float, float]]]) -> Figure:
+    figure, axis = plt.subplots(figsize=(4.6, 4.2))
     axis.plot([0, 100], [0, 100], color="grey", linewidth=0.8)
-    axis.plot(*zip(*points, strict=True), marker="o", color=PALETTE[0])
-    axis.set(xlabel="probability shown (%)", ylabel="hits that are right (%)")
+    for (name, points), colour in zip(rows.items(), PALETTE, strict=False):
+        axis.plot(*zip(*points, strict=True), marker="o", markersize=4, color=colour, label=name)
+    axis.set(xlabel="probability shown (%)", ylabel="hits that are relevant (%)")
+    axis.legend(fontsize=7)
     axis.grid(alpha=0.3)
     return figure
 

@@ -24,9 +24,11 @@ def test_every_system_of_the_page_is_plotted(figures):
 
 
 def test_reliability_has_ten_deciles(figures):
-    points = figures.reliability()
-    assert len(points) == 10
-    assert [probability for probability, _ in points] == sorted(p for p, _ in points)
+    rows = figures.reliability()
+    assert len(rows) == 4
+    for points in rows.values():
+        assert len(points) == 10
+        assert [probability for probability, _ in points] == sorted(p for p, _ in points)
 
 
 def test_figures_are_drawn_and_stored(figures, tmp_path):
