@@ -8,12 +8,11 @@ library to search in.
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
-
-import torch
 
 from diverset.evaluation import Report
 from diverset.reproduce.demo.data import draw_data
@@ -59,7 +58,7 @@ def facts(budget: Budget, minutes: float, command: str) -> dict[str, str]:
         "one situation; both models continue from its weights",
         "second stage": f"{epochs} epochs on scenes with four situations, the same settings and "
         "the same batches for both; the best epoch is chosen on the validation scenes",
-        "time": f"{minutes:.1f} minutes on {torch.get_num_threads()} cores, everything included",
+        "time": f"{minutes:.1f} minutes on {os.cpu_count()} cores, everything included",
         "seed": str(budget.seed),
         "search these scenes": command,
     }

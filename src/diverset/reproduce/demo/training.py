@@ -22,7 +22,7 @@ from diverset.reproduce.demo.recipe import (
 )
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.runs import Run, file_name
-from diverset.reproduce.train_runs import train_runs
+from diverset.reproduce.train_runs import LOG, train_runs
 from diverset.reproduce.variants import with_changes
 
 
@@ -47,6 +47,8 @@ def train_models(
         )
         for name, recipe in {SETS: base, CONTROL: single_vector(base)}.items()
     }
+    log = second[SETS].folder / LOG
+    print(f"the second stage takes a few minutes; its progress is in {log}", flush=True)
     _train(base, list(second.values()), folder, cache, budget.jobs)
     return {name: run.folder for name, run in second.items()}
 
