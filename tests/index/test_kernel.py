@@ -178,3 +178,16 @@ def test_without_the_kernel_the_hits_are_equal(tmp_path, monkeypatch):
             assert [hit.id for hit in kernel] == [hit.id for hit in torch_hits]
             expected = [hit.score for hit in torch_hits]
             np.testing.assert_allclose([hit.score for hit in kernel], expected, atol=1e-12)
+
+
+def test_large_batches_are_searched_by_torch_with_the_same_hits(tmp_path, monkeypatch):
+    queries = make_sets(6, seed=3)
+    with make_index(tmp_path, 300) as index:
+        held = index.view().scan
+        expected = held.search(queries, 5)
+        monkeypatch.setattr(scan, "LARGE_BATCH", 6)
+        monkeypatch.setattr(scan, "LARGE_COLLECTION", 300)
+        monkeypatch.setattr(held._kernel, "search", None)  # it would fail if it were called
+        found = held.search(queries, 5)
+        np.testing.assert_array_equal(found.positions, expected.positions)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)

@@ -27,13 +27,13 @@ def test_a_large_k_does_not_switch_later_searches_to_element_bounds(
     monkeypatch.setattr(torch_search, "SMALL_K", 5)
     with make_index(tmp_path, 400) as index:
         assert len(index.search(make_sets(1), k=300)[0]) == 300
-        assert index.view().scan._search._bound is bounds.mean_bounds
+        assert index.view().scan._torch._bound is bounds.mean_bounds
 
 
 def test_the_buffer_of_bounds_is_freed_after_large_batches(tmp_path, monkeypatch, no_kernel):
     monkeypatch.setattr(torch_search, "BOUNDS_BUFFER", 0)
     with make_index(tmp_path, 640) as index:
-        held = index.view().scan._search
+        held = index.view().scan._torch
         for queries in (1, 4, 30):
             index.search(make_sets(queries))
             assert held._bounds_buffer.nbytes <= 16 * 640

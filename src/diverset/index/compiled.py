@@ -104,8 +104,6 @@ def load_kernel() -> ctypes.CDLL | None:
 class CompiledSearch:
     """The codes of a collection, prepared for the kernel."""
 
-    buffer_bytes = 0  # the kernel keeps nothing between calls
-
     def __init__(self, kernel: ctypes.CDLL, parts: Sequence[Codes], alpha: float) -> None:
         self._kernel, self._parts, self._alpha = kernel, parts, alpha
         self._starts = np.cumsum([0, *map(len, parts)])

@@ -1,6 +1,7 @@
 """All codes of one state of an index, and the candidates for exact search.
 
-Searches run in the compiled kernel, or in torch and numpy where it was not built.
+Searches run in the compiled kernel, or in torch and numpy for large batches and where it was not
+built.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from diverset.index.set_store import Sets
 from diverset.index.torch_search import TorchSearch
 
 Positions = Int64[np.ndarray, " positions"]
+# From here on torch's product of two large matrices is faster than the kernel, which multiplies
+# query by query (docs/log.md).
+LARGE_BATCH, LARGE_COLLECTION = 16, 50_000
 
 
 class Scan:
@@ -33,12 +37,9 @@ class Scan:
         self.removed = self.positions(removed)
         self._allowed = self._mask(np.arange(len(self))) if len(self.removed) else None
         if self.parts:
+            self._torch = TorchSearch(self.parts, alpha, self.gather_sets)
             kernel = load_kernel()
-            self._search: CompiledSearch | TorchSearch
-            if kernel is None:
-                self._search = TorchSearch(self.parts, alpha, self.gather_sets)
-            else:
-                self._search = CompiledSearch(kernel, self.parts, alpha)
+            self._kernel = None if kernel is None else CompiledSearch(kernel, self.parts, alpha)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -46,7 +47,7 @@ class Scan:
     @property
     def buffer_bytes(self) -> int:
         """Memory kept between calls."""
-        return self.gather_sets.buffer_bytes + (self._search.buffer_bytes if self.parts else 0)
+        return self.gather_sets.buffer_bytes + (self._torch.buffer_bytes if self.parts else 0)
 
     def positions(self, rows: Int64[np.ndarray, " rows"]) -> Int64[np.ndarray, " positions"]:
         """Positions of row numbers, ascending; unknown rows are skipped."""
@@ -63,13 +64,16 @@ class Scan:
         if not self.parts or not len(queries):
             return self._nothing(queries)
         allowed = self._allowed if among is None else self._mask(among)
-        return self._search.search(queries, min(k, len(self)), allowed)
+        by_torch = len(queries) >= LARGE_BATCH and len(self) >= LARGE_COLLECTION
+        backend = self._torch if by_torch or self._kernel is None else self._kernel
+        return backend.search(queries, min(k, len(self)), allowed)
 
     def rank(self, queries: Sets, candidates: Candidates, k: int) -> Found:
         """The k best of each query's candidates, by float32 products."""
         if not self.parts or not candidates.size:
             return self._nothing(queries)
-        return self._search.rank(queries, candidates, min(k, candidates.shape[1]))
+        backend = self._kernel or self._torch
+        return backend.rank(queries, candidates, min(k, candidates.shape[1]))
 
     def _nothing(self, queries: Sets) -> Found:
         count, elements, _ = queries.shape
