@@ -13,11 +13,14 @@ FOUR = ScenesOptions(
     situations=4, captions=4, size=64, variety="plain", distinct=True, held_out_size=384
 )
 
+SCENES_SEED = 1
+"""The recipe was chosen on the scenes of seed 0, so the test scenes are others."""
+
 
 def draw_data(folder: Path, budget: Budget, progress: Progress) -> tuple[Path, Path]:
     """Draw both datasets and return their folders; complete ones are kept."""
     single, four = folder / "single-scenes", folder / "scenes"
     task = progress.task("drawing scenes")
-    write_scenes(single, budget.single, budget.val, 0, options=SINGLE, progress=task)
-    write_scenes(four, budget.images, budget.val, budget.test, options=FOUR, progress=task)
+    write_scenes(single, budget.single, budget.val, 0, SCENES_SEED, SINGLE, task)
+    write_scenes(four, budget.images, budget.val, budget.test, SCENES_SEED, FOUR, task)
     return single, four
