@@ -134,7 +134,7 @@ def test_training_commands_train_and_evaluate(home, environment):
 
 
 def test_no_command_of_the_readme_is_left_out():
-    tested = r"diverset (index|search|serve|train|evaluate) |diverset serve$|pip install "
+    tested = r"diverset (index|search|serve|train|evaluate) |diverset serve$|pip install |make "
     assert all(re.match(tested, command) for command in COMMANDS), COMMANDS
 
 
@@ -146,7 +146,7 @@ def test_installed_extras_and_make_targets_exist():
             assert extra in project["optional-dependencies"]
             assert (ROOT / "constraints.txt").exists()
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"`make (\w+)`", README):
+    for target in re.findall(r"(?:`|^)make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
