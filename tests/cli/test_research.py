@@ -38,13 +38,14 @@ def test_a_released_checkpoint_becomes_a_model(tmp_path, capsys):
     assert Model.from_pretrained(tmp_path / "model").fingerprint() in output
 
 
-def test_options_of_a_recipe_are_listed(tmp_path, capsys):
+def test_options_of_a_recipe_are_listed_and_explained(tmp_path, capsys):
     (tmp_path / "r.yaml").write_text("about: a trial\n")
     with pytest.raises(SystemExit) as exit_:
         main(["train", str(tmp_path / "r.yaml"), "--options"])
     assert exit_.value.code == 0
     output = capsys.readouterr().out
     assert "a trial" in output and "--optim.lr" in output and "--loss.margin" in output
+    assert "Weight of the paper's diversity loss." in output
 
 
 def test_recipes_are_found_by_name(capsys):

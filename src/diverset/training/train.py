@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from diverset.config import flat_options, from_dict, to_dict
+from diverset.config import flat_options, from_dict
 from diverset.errors import OptionError, import_extra
 from diverset.recipe.config import Recipe
 from diverset.recipe.datasets import DatasetReader
@@ -30,6 +31,8 @@ def parse_recipe(file: str, overrides: Sequence[str]) -> Recipe:
     jsonargparse: Any = import_extra("jsonargparse", "train")
     # Read here, because its error for an unknown key is better than the parser's.
     stored = read_recipe(recipe_path(file))
+    # The docstring under each field of a recipe is its help text.
+    jsonargparse.set_parsing_settings(docstring_parse_attribute_docstrings=True)
     parser = jsonargparse.ArgumentParser(
         prog=f"diverset train {file}",
         description=stored.about or "A training run.",
@@ -37,7 +40,7 @@ def parse_recipe(file: str, overrides: Sequence[str]) -> Recipe:
         allow_abbrev=False,  # --train.epoch is a misspelling, not --train.epochs
     )
     parser.add_class_arguments(Recipe)
-    defaults = flat_options(stored) | {"data.sources": to_dict(stored.data)["sources"]}
+    defaults = flat_options(stored) | {"data.sources": asdict(stored.data)["sources"]}
     parser.set_defaults(**defaults)
     try:
         parsed = parser.parse_args(list(overrides))
