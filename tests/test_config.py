@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -9,7 +10,6 @@ from diverset.config import (
     TextConfig,
     from_dict,
     non_default_options,
-    to_dict,
 )
 from diverset.errors import OptionError
 
@@ -22,7 +22,7 @@ def test_null_means_not_given_and_is_the_default():
 
 def test_a_config_survives_json():
     config = ModelConfig(dim=8, image=ImageConfig(kind="convolution", backbone="small_cnn"))
-    assert from_dict(ModelConfig, json.loads(json.dumps(to_dict(config)))) == config
+    assert from_dict(ModelConfig, json.loads(json.dumps(asdict(config)))) == config
 
 
 def test_only_changed_options_identify_a_model():
@@ -33,11 +33,11 @@ def test_only_changed_options_identify_a_model():
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (ImageConfig, {"backbone": ""}, "image.backbone is ''; give a name, or null"),
+        (ImageConfig, {"backbone": ""}, "^backbone is ''; give a value, or null for none"),
         (ImageConfig, {"backbone_size": 0}, "image.backbone_size is 0"),
         (ImageConfig, {"backbone": 3}, r"backbone is 3; its type is str \| None"),
         (ImageConfig, {"backbone_size": True}, "backbone_size is True"),
-        (TextConfig, {"pooling": ""}, "text.pooling is ''"),
+        (TextConfig, {"pooling": ""}, "^pooling is ''; give a value"),
         (TextConfig, {"kind": "transformer", "pooling": "last"}, "text.pooling is 'last'; choose"),
         (TextConfig, {"local": "state"}, "text.local is 'state'; choose one of: words, states"),
         (TextConfig, {"vocabulary_size": 0}, "text.vocabulary_size is 0"),

@@ -1,7 +1,7 @@
-"""The architecture of a model as validated frozen dataclasses, to and from plain dicts.
+"""The architecture of a model as validated frozen dataclasses, and reading them from plain dicts.
 
 The defaults are the paper's: D = 1024, K = 4, T = 4, alpha = 16, region features and a bi-GRU.
-None means "not given".
+None, null in YAML, means "not given".
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class EncoderConfig:
 
     dropout: float = 0.1
     pooling: str | None = None
-    """Global feature: "max", "average" or "gpo", or the "last" state of a bigru. None: max over
+    """Global feature: "max", "average" or "gpo", or the "last" state of a bigru. null: max over
     regions and tokens, average over maps, last of a bigru."""
     backbone: str | None = None
     """Network that computes the inputs, e.g. "efficientnet_lite2" for images or "minilm" for texts;
-    None if inputs are maps, regions, words or token states."""
+    null if inputs are maps, regions, words or token states."""
     trainable_blocks: int = 0
     """Number of trained blocks, counted from the output: 0 freezes the backbone, -1 trains all."""
     cache_frozen_features: bool = False
@@ -49,10 +49,7 @@ class EncoderConfig:
         return self.cache_frozen_features or not self.trainable_blocks
 
     def _check(self, side: str, poolings: Sequence[str]) -> None:
-        if self.backbone == "":
-            raise OptionError(f"{side}.backbone is ''; give a name, or null for none")
-        if self.pooling is not None:
-            check_choice(f"{side}.pooling", self.pooling, poolings)
+        check_choice(f"{side}.pooling", self.pooling, poolings, optional=True)
         _check_dropout(f"{side}.dropout", self.dropout)
         if self.cache_frozen_features and self.trainable_blocks < 1:
             raise OptionError(
@@ -73,17 +70,17 @@ class ImageConfig(EncoderConfig):
     """Regions only: "projection" as in the paper's code, "input" as in VSE-infinity, "nothing" for
     a linear projection without MLP as in SCAN."""
     grid: int | None = None
-    """Convolution only: average the map to this many rows and columns; None keeps all cells."""
+    """Convolution only: average the map to this many rows and columns; null keeps all cells."""
     position_scale: float = 1.0
     """Convolution only: factor on the difference of position codes from their mean over the cells.
     Above 1, slots divide an image by place rather than by content."""
     graph: str | None = None
     """VSRN: graph layers and a GRU over regions or cells, in the published variant for "coco" or
-    "f30k"; None for none. `pooling`, `dropout` and `mlp_reads` then do not apply."""
+    "f30k"; null for none. `pooling`, `dropout` and `mlp_reads` then do not apply."""
     graph_corrected: bool = False
     """VSRN: normalise every region. The published code normalises every feature over regions."""
     backbone_size: int | None = None
-    """Input size of the backbone in pixels; None for its default."""
+    """Input size of the backbone in pixels; null for its default."""
 
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
@@ -91,8 +88,7 @@ class ImageConfig(EncoderConfig):
         check_positive("image.input_width", self.input_width)
         check_positive("image.grid", self.grid)
         check_positive("image.position_scale", self.position_scale)
-        if self.graph is not None:
-            check_choice("image.graph", self.graph, GRAPHS)
+        check_choice("image.graph", self.graph, GRAPHS, optional=True)
         if self.graph is not None and self.pooling is not None:
             raise OptionError(
                 f"image.graph is {self.graph} and image.pooling {self.pooling}; the graph's GRU "
@@ -113,7 +109,7 @@ class TextConfig(EncoderConfig):
     kind: str = "bigru"
     """"bigru" over word embeddings or the hidden states of a "transformer"."""
     vocabulary_size: int | None = None
-    """Number of words (bigru); None takes it from the vocabulary."""
+    """Number of words (bigru); null takes it from the vocabulary."""
     input_width: int = 300
     """Width of a word embedding (bigru) or of a hidden state (transformer)."""
     positions: bool = True
@@ -126,7 +122,7 @@ class TextConfig(EncoderConfig):
     """bigru only: both directions by "mean", or "concatenate" (PVSE)."""
     word_range: float | None = None
     """bigru only: initial word embeddings are uniform within ± this number (0.1 in VSE++, SCAN and
-    their successors); None draws them from a normal distribution."""
+    their successors); null draws them from a normal distribution."""
 
     def __post_init__(self) -> None:
         check_choice("text.kind", self.kind, TEXT_KINDS)
@@ -154,6 +150,7 @@ class SetConfig:
     inner_width: int = 2048
     """Width D_h of keys, queries and values (paper: 1024 on a CNN, otherwise 2048)."""
     mlp_factor: float = 4.0
+    """Width of the MLP's hidden layer divided by D."""
     dropout: float = 0.1
     initial: str = "learned"
     """Initial slots: "learned", or "random" (ablation)."""
@@ -254,11 +251,6 @@ def _check_limits(config: ModelConfig) -> None:
                 raise OptionError(f"{name} is {value}; at most {limit:,} is supported")
 
 
-def to_dict(config: Any) -> dict[str, Any]:
-    """A dataclass as plain nested dicts."""
-    return dataclasses.asdict(config)
-
-
 def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
     """All options of nested dataclasses by their full names.
 
@@ -321,7 +313,7 @@ def from_dict(kind: type[Config], values: dict[str, Any], where: str = "") -> Co
         message = str(error)
         if not (where.endswith("_set") and message.startswith("set.")):
             raise
-        # A `SetConfig` does not know whether it is that of images or of texts.
+        # A `SetConfig` is that of images or of texts, but its own checks say "set".
         raise OptionError(where + message.removeprefix("set")) from None
 
 
@@ -333,15 +325,14 @@ def _tuple_of(kind: Any, values: Any, name: str) -> tuple[Any, ...]:
 
 
 def _checked(name: str, value: Any, expected: Any) -> Any:
-    if (
-        float in (expected, *get_args(expected))
-        and isinstance(value, int)
-        and not isinstance(value, bool)
-    ):
+    """The value if it has the expected type; a whole number counts as a float."""
+    if value == "" and type(None) in get_args(expected):
+        raise OptionError(f"{name} is ''; give a value, or null for none")
+    if float in (expected, *get_args(expected)) and type(value) is int:
         try:
             return float(value)
         except OverflowError as error:
-            raise OptionError(f"{name} is larger than any floating point number") from error
+            raise OptionError(f"{name} is too large; give a number up to 1e308") from error
     if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
         kind = getattr(expected, "__name__", str(expected))
         raise OptionError(f"{name} is {value!r}; its type is {kind}")

@@ -66,8 +66,10 @@ class MissingExtraError(DiversetError, ImportError):
     """An optional package that is not installed."""
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+def check_choice(name: str, value: object, choices: Iterable[str], optional: bool = False) -> None:
     """Raise an `OptionError` that lists the choices unless `value` is one of them.
+
+    An `optional` value may also be None, "not given".
 
     >>> check_choice("similarity", "chamfer", ["chamfer", "mil"])
     >>> check_choice("similarity", "chamfr", ["chamfer", "mil"])
@@ -76,8 +78,9 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     diverset.errors.OptionError: similarity is 'chamfr'; choose one of: chamfer, mil
     """
     choices = list(choices)
-    if value not in choices:
-        raise OptionError(f"{name} is {value!r}; choose one of: {', '.join(choices)}")
+    if value not in choices and not (optional and value is None):
+        none = ", or null for none" if optional else ""
+        raise OptionError(f"{name} is {value!r}; choose one of: {', '.join(choices)}{none}")
 
 
 def check_positive(name: str, value: float | None) -> None:

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -200,7 +201,6 @@ def test_images_with_names_that_are_not_utf8_are_skipped_with_a_warning(model, t
 def test_images_and_captions_of_a_split_of_a_run(tmp_path):
     import yaml
 
-    from diverset.config import to_dict
     from diverset.data import KarpathyFile
 
     scenes = tmp_path / "scenes"
@@ -210,7 +210,7 @@ def test_images_and_captions_of_a_split_of_a_run(tmp_path):
     data = DataConfig(root=str(scenes), file="dataset_scenes.json", images="images")
     run = tmp_path / "run"
     model.save_pretrained(run / "model")
-    (run / "recipe.yaml").write_text(yaml.safe_dump(to_dict(Recipe(model=model.config, data=data))))
+    (run / "recipe.yaml").write_text(yaml.safe_dump(asdict(Recipe(model=model.config, data=data))))
     assert main(["encode", str(run), str(tmp_path / "i")]) == 0
     assert main(["encode", str(run), str(tmp_path / "c"), "--split", "val", "--captions"]) == 0
     images, captions = read_shards(tmp_path / "i")[1][0], read_shards(tmp_path / "c")[1][0]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from diverset.config import from_dict
 from diverset.errors import OptionError
 from diverset.recipe.config import (
     DataConfig,
@@ -23,7 +24,7 @@ from diverset.recipe.config import (
         (lambda: DataConfig(short_texts=1.0), "data.short_texts is 1.0"),
         (lambda: DataConfig(crop_scale=0.0), "data.crop_scale is 0.0"),
         (lambda: LossConfig(kind="hinge"), "loss.kind is 'hinge'"),
-        (lambda: LossConfig(start="warm"), "loss.start is 'warm'"),
+        (lambda: LossConfig(start="warm"), "loss.start is 'warm'.* contrastive, or null for none"),
         (lambda: LossConfig(smoothing=0.5, soft_labels=0.5), "leave something for the match"),
         (lambda: OptimConfig(lr=0.0), "optim.lr is 0.0"),
         (lambda: OptimConfig(schedule="linear"), "optim.schedule is 'linear'"),
@@ -36,6 +37,12 @@ from diverset.recipe.config import (
 def test_values_out_of_range_are_named(make, message):
     with pytest.raises(OptionError, match=message):
         make()
+
+
+def test_an_empty_text_is_not_the_same_as_none():
+    for section, option in (("data", "file"), ("train", "initial_model"), ("loss", "start")):
+        with pytest.raises(OptionError, match=f"{section}.{option} is ''; give a value, or null"):
+            from_dict(Recipe, {section: {option: ""}})
 
 
 def test_options_that_exclude_each_other():

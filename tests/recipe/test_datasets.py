@@ -32,8 +32,8 @@ def both(folder, **dogs) -> DataConfig:
     return DataConfig(
         root=str(folder),
         sources=(
-            SourceConfig("cats", root="cats", file="dataset.json"),
-            SourceConfig("dogs", root="dogs", file="dataset.json", **dogs),
+            SourceConfig(name="cats", root="cats", file="dataset.json"),
+            SourceConfig(name="dogs", root="dogs", file="dataset.json", **dogs),
         ),
     )
 
@@ -57,7 +57,7 @@ def test_one_source_is_read_by_its_name(folder):
 
 
 def test_splits_of_several_datasets_are_listed_by_dataset():
-    sources = (SourceConfig("a"), SourceConfig("b", val="dev", test=None))
+    sources = (SourceConfig(name="a"), SourceConfig(name="b", val="dev", test=None))
     assert recipe_splits(DataConfig(sources=sources)) == [
         *("a:train", "a:val", "a:test"),
         *("b:train", "b:dev"),
@@ -98,10 +98,9 @@ def test_labels_must_be_a_list(folder):
     ("options", "message"),
     [
         ({"sources": (SourceConfig(),)}, "give each a name"),
-        ({"sources": (SourceConfig("a"), SourceConfig("a"))}, "a name of its own"),
-        ({"sources": (SourceConfig("a"),), "file": "x.json"}, "move data.file into a source"),
-        ({"sources": (SourceConfig("a", val=None),)}, "no data source has a split for val"),
-        ({"file": ""}, "data.file is ''"),
+        ({"sources": (SourceConfig(name="a"), SourceConfig(name="a"))}, "a name of its own"),
+        ({"sources": (SourceConfig(name="a"),), "file": "x.json"}, "move data.file into a source"),
+        ({"sources": (SourceConfig(name="a", val=None),)}, "no data source has a split for val"),
     ],
 )
 def test_sources_that_contradict_each_other_are_refused(options, message):

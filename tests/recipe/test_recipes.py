@@ -5,7 +5,7 @@ of the same kind. Formats, losses, schedules and set modules are those of the re
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 import yaml
 from tiny_dual_encoders import save_dual_encoder
 
-from diverset.config import from_dict, to_dict
+from diverset.config import from_dict
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import evaluate
 from diverset.recipe.run_folder import read_recipe
@@ -89,7 +89,7 @@ def _glove(folder):
 
 def small(recipe, root, networks):
     """The same recipe with narrow layers and without anything to download."""
-    plain = to_dict(recipe)
+    plain = asdict(recipe)
     model, image, text = plain["model"], plain["model"]["image"], plain["model"]["text"]
     model["dim"] = 16
     for sets in (model["image_set"], model["text_set"]):
@@ -134,6 +134,6 @@ def test_recipe_trains_and_evaluates(file, tmp_path, networks, karpathy, precomp
 def test_recipes_survive_a_round_trip():
     for file in RECIPES:
         recipe = read_recipe(file)
-        again = from_dict(type(recipe), yaml.safe_load(yaml.safe_dump(to_dict(recipe))))
+        again = from_dict(type(recipe), yaml.safe_load(yaml.safe_dump(asdict(recipe))))
         assert again == recipe
         assert replace(recipe, about="") != recipe

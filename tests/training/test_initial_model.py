@@ -8,7 +8,7 @@ import torch
 from tiny_networks import scenes_recipe, small_cnn
 
 from diverset import Model, Vocabulary, load
-from diverset.errors import CheckpointError, OptionError
+from diverset.errors import CheckpointError
 from diverset.recipe.run_folder import read_recipe
 from diverset.reproduce.scenes import ScenesOptions, write_scenes
 from diverset.training.export import export
@@ -105,8 +105,6 @@ def test_a_path_that_is_no_model_leaves_no_run_folder(scenes, tmp_path):
         recipe = scenes_recipe(scenes, initial_model=str(tmp_path / "nowhere"))
         train(recipe, tmp_path / "run", tmp_path, "cpu")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(OptionError, match="initial_model is ''"):
-        scenes_recipe(scenes, initial_model="")
 
 
 def test_a_frozen_backbone_with_other_weights_is_rejected(tmp_path):

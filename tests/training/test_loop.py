@@ -254,8 +254,8 @@ def test_evaluating_an_empty_folder_raises(tmp_path):
 def two_datasets(scenes: Path, select: str) -> Recipe:
     """The same scenes as two datasets; both are validated on, with other images."""
     options = {"file": "dataset_scenes.json", "images": "images"}
-    first = SourceConfig("first", **options, weight=0.5)
-    second = SourceConfig("second", **options, train="test", val="test", test=None)
+    first = SourceConfig(name="first", **options, weight=0.5)
+    second = SourceConfig(name="second", **options, train="test", val="test", test=None)
     small = recipe(scenes, epochs=2)
     data = DataConfig(root=str(scenes), sources=(first, second), min_count=1)
     return replace(small, data=data, train=replace(small.train, select=select))
@@ -306,7 +306,7 @@ def test_a_run_with_short_texts_resumes_with_identical_weights(scenes, tmp_path)
         entry["labels"] = ["square", f"number {number}"]
     (scenes / "dataset_labels.json").write_text(json.dumps(content))
     small = recipe(scenes, epochs=2, captions=2, checkpoint_minutes=0.0)
-    loss = replace(small.loss, contrastive=1.0, mask_related=True, start="none", start_epochs=0)
+    loss = replace(small.loss, contrastive=1.0, mask_related=True, start=None, start_epochs=0)
     small = replace(
         small, data=replace(small.data, short_texts=0.4, file="dataset_labels.json"), loss=loss
     )

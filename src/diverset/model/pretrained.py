@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from diverset.config import ModelConfig, from_dict, non_default_options, to_dict
+from diverset.config import ModelConfig, from_dict, non_default_options
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import CheckpointError, OptionError
 from diverset.model.folder import CARD, CONFIG, FORMAT, VOCABULARY, WEIGHTS, read_config
@@ -47,7 +47,7 @@ def write_folder(folder: str | PathLike[str], saved: SavedModel, card: str | Non
     content = {
         "format": FORMAT,
         "fingerprint": saved_fingerprint(saved),
-        "model": to_dict(saved.config),
+        "model": asdict(saved.config),
         "frozen_backbones": saved.frozen_backbones,
     }
     write_durably(path / WEIGHTS, save(saved.tensors))

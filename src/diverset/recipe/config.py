@@ -14,7 +14,7 @@ from diverset.errors import OptionError, check_choice, check_positive
 
 FORMATS = ("karpathy", "coco", "precomp", "table")
 LOSSES = ("triplet", "contrastive", "soft_contrastive")
-STARTS = ("none", "mean", "contrastive")
+STARTS = ("mean", "contrastive")
 SCHEDULES = ("cosine", "step", "constant")
 OPTIMIZERS = ("adamw", "adam")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -23,21 +23,31 @@ ALL = "all"  # name of a split: everything in the caption files
 
 
 @dataclass(frozen=True)
-class SourceConfig:
-    """One of several datasets that are trained on together."""
+class FilesConfig:
+    """The files of a dataset."""
 
-    name: str = ""
-    """Name in logs, in split names such as "coco:val" and in image ids."""
     format: str = "karpathy"
     """"karpathy", "coco", "precomp" or "table"."""
     root: str = "."
-    """Folder that the other paths are relative to; itself relative to data.root."""
+    """Folder that the other paths are relative to, usually given as --data.root; that of a source
+    is itself relative to data.root."""
     file: str | None = None
     """karpathy, table: the file. coco: the caption files, separated by commas."""
     images: str | None = None
     """Folder of the images; null if regions are read."""
     regions: str | None = None
     """Bottom-up TSV files, separated by commas, for captions of karpathy or coco files."""
+
+    def __post_init__(self) -> None:
+        check_choice("data.format", self.format, FORMATS)
+
+
+@dataclass(frozen=True)
+class SourceConfig(FilesConfig):
+    """One of several datasets that are trained on together."""
+
+    name: str = ""
+    """Name in logs, in split names such as "coco:val" and in image ids."""
     train: str | None = "train"
     """Name of the training split; "train+restval" joins two. coco: the id array. null: none."""
     val: str | None = "val"
@@ -48,9 +58,8 @@ class SourceConfig:
     """How often each image is drawn per epoch; 0.5 draws half of the images."""
 
     def __post_init__(self) -> None:
-        check_choice("data.format", self.format, FORMATS)
+        super().__post_init__()
         check_positive("weight of a data source", self.weight)
-        _check_not_empty("data", self, ("file", "images", "regions", *ROLES))
 
 
 class SourceSplit(NamedTuple):
@@ -61,19 +70,9 @@ class SourceSplit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DataConfig:
+class DataConfig(FilesConfig):
     """Which files are read, and how their content is augmented in training."""
 
-    format: str = "karpathy"
-    """"karpathy", "coco", "precomp" or "table"."""
-    root: str = "."
-    """Folder that the other paths are relative to; usually given as --data.root."""
-    file: str | None = None
-    """karpathy, table: the file. coco: the caption files, separated by commas."""
-    images: str | None = None
-    """Folder of the images; null if regions are read."""
-    regions: str | None = None
-    """Bottom-up TSV files, separated by commas, for captions of karpathy or coco files."""
     train: str = "train"
     """Name of the training split; "train+restval" joins two. coco: the id array."""
     val: str = "val"
@@ -101,8 +100,7 @@ class DataConfig:
     """Use only this many images of each split, for a trial; null uses all."""
 
     def __post_init__(self) -> None:
-        check_choice("data.format", self.format, FORMATS)
-        _check_not_empty("data", self, ("file", "images", "regions", "vectors", *ROLES))
+        super().__post_init__()
         check_positive("data.limit", self.limit)
         for name in ("drop_inputs", "drop_words", "short_texts"):
             if not 0 <= getattr(self, name) < 1:
@@ -134,7 +132,7 @@ class DataConfig:
         With `sources`, the name is "train", "val" or "test" for these splits of all sources, or
         "SOURCE:SPLIT" for one.
 
-        >>> a, b = SourceConfig("a", val="dev"), SourceConfig("b", val=None)
+        >>> a, b = SourceConfig(name="a", val="dev"), SourceConfig(name="b", val=None)
         >>> [(source.name, split) for source, split in DataConfig(sources=(a, b)).resolve("val")]
         [('a', 'dev')]
         """
@@ -191,9 +189,9 @@ class LossConfig:
     """Weight of an InfoNCE loss added to the triplet loss."""
     temperature: float = 0.05
     """Temperature of InfoNCE."""
-    start: str = "none"
+    start: str | None = None
     """Loss of the first epochs instead of hardest negatives: "mean" of hinges (the paper with a
-    CNN), "contrastive", or "none"."""
+    CNN) or "contrastive"; null for none."""
     start_epochs: int = 0
     """Number of these epochs."""
     smoothing: float = 0.0
@@ -222,7 +220,7 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         check_choice("loss.kind", self.kind, LOSSES)
-        check_choice("loss.start", self.start, STARTS)
+        check_choice("loss.start", self.start, STARTS, optional=True)
         check_choice("loss.reduction", self.reduction, ("mean", "sum"))
         check_positive("loss.alpha_start", self.alpha_start)
         check_positive("loss.captioning_width", self.captioning_width)
@@ -249,7 +247,6 @@ class DistillConfig:
 
     def __post_init__(self) -> None:
         check_positive("distill.temperature", self.temperature)
-        _check_not_empty("distill", self, ("runs",))
 
 
 @dataclass(frozen=True)
@@ -318,7 +315,6 @@ class TrainConfig:
         check_choice("train.precision", self.precision, PRECISIONS)
         for name in ("epochs", "batch_size", "evaluate_every", "captions", "average", "patience"):
             check_positive(f"train.{name}", getattr(self, name))
-        _check_not_empty("train", self, ("initial_model",))
         if self.batch_size < 2:
             raise OptionError(
                 "train.batch_size is 1; without a second image there are no negatives"
@@ -371,9 +367,3 @@ class Recipe:
             raise OptionError(
                 "loss.kind soft_contrastive compares samples, not sets; set distill.runs to null"
             )
-
-
-def _check_not_empty(section: str, config: object, names: tuple[str, ...]) -> None:
-    for name in names:
-        if getattr(config, name) == "":
-            raise OptionError(f"{section}.{name} is ''; give a value, or null for none")

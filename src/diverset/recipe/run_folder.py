@@ -19,13 +19,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
-from diverset.config import flat_options, from_dict, to_dict
+from diverset.config import flat_options, from_dict
 from diverset.errors import CheckpointError, OptionError
 from diverset.recipe.config import Recipe
 from diverset.runtime.files import write_durably
@@ -74,7 +75,7 @@ def start_run(folder: Path, recipe: Recipe) -> Iterator[None]:
     busy = f"another training is running in {folder}; wait until it is done, or give another --out"
     with file_lock(folder / LOCK, busy):
         check_run(folder, recipe)
-        text = yaml.safe_dump(to_dict(recipe), sort_keys=False).encode()
+        text = yaml.safe_dump(asdict(recipe), sort_keys=False).encode()
         file = folder / RECIPE
         if not file.exists() or file.read_bytes() != text:
             (folder / RESULT).unlink(missing_ok=True)  # of a run with fewer epochs

@@ -92,7 +92,7 @@ def _sets() -> tuple[Variant, ...]:
                 "loss.kind": "soft_contrastive",
                 "loss.bottleneck": 1e-5,
                 "loss.contrastive": 0.0,
-                "loss.start": "none",
+                "loss.start": None,
                 "loss.start_epochs": 0,
             },
             recipe="pcme",

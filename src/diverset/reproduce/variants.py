@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from diverset.config import from_dict, to_dict
+from diverset.config import from_dict
 from diverset.errors import OptionError
 from diverset.recipe.config import Recipe
 
@@ -49,7 +49,7 @@ def with_changes(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     ...
     diverset.errors.OptionError: unknown option model.similarity.alfa; choose from: ...
     """
-    nested = to_dict(recipe)
+    nested = asdict(recipe)
     for name, value in changes.items():
         *path, last = name.split(".")
         section = nested

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 import yaml
 
-from diverset.config import to_dict
 from diverset.errors import DiversetError, LockedError
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import evaluate
@@ -31,7 +31,7 @@ EXIT_LOCKED = 75  # EX_TEMPFAIL: another process is working on the same run
 def write_job(run: Run) -> None:
     """Store the recipe that the worker is to train."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(to_dict(run.recipe), sort_keys=False)
+    text = yaml.safe_dump(asdict(run.recipe), sort_keys=False)
     write_durably(run.folder / JOB, text.encode())
 
 

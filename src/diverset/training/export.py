@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 import yaml
 
-from diverset.config import to_dict
 from diverset.errors import check_choice
 from diverset.evaluation.calibration import load_calibration
 from diverset.evaluation.open_run import open_recipe
@@ -43,7 +42,7 @@ def export(run: str, folder: Path, dtype: str = "float16", card: str | None = No
         train=replace(recipe.train, initial_model=initial if initial in NAMES else None),
         distill=replace(recipe.distill, runs=None),
     )
-    write_durably(folder / RECIPE, yaml.safe_dump(to_dict(portable), sort_keys=False).encode())
+    write_durably(folder / RECIPE, yaml.safe_dump(asdict(portable), sort_keys=False).encode())
     written = Model.from_pretrained(folder)
     if bank is not None:
         save_query_bank(folder, bank, written.fingerprint())

@@ -113,7 +113,7 @@ class Objective(nn.Module):
         self, scores: Tensor, image_index: Tensor, epoch: int, targets: BatchTargets
     ) -> dict[str, Tensor]:
         config = self.config
-        start = config.start if epoch < config.start_epochs else "none"
+        start = config.start if epoch < config.start_epochs else None
         if config.kind == "contrastive" or start == "contrastive":
             return {"contrastive": self._contrastive(scores, image_index, targets)}
         negatives = "mean" if start == "mean" else "hardest"
