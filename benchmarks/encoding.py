@@ -18,7 +18,7 @@ from PIL import Image
 from timing import describe_machine, interleaved
 
 from diverset import ImageConfig, Model, ModelConfig, SetConfig, TextConfig, Vocabulary, load
-from diverset.model.build import configured_image_backbone
+from diverset.model.build import configured_backbone
 from diverset.model.inputs import to_batch
 from diverset.runtime.autocast import autocast
 
@@ -61,7 +61,7 @@ def main() -> None:
     else:
         model = make_model(options.backbone, options.trained)
     config = model.config.image
-    backbone = configured_image_backbone(config).for_inference()
+    backbone = configured_backbone(config).for_inference()
     images = make_images(options.images)
     pixels = to_batch(backbone.preprocess, images[:BATCH])
     turns = max(1, options.images // BATCH)

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from diverset.model.build import configured_image_backbone
+from diverset.model.build import configured_backbone
 from diverset.photos.library.catalog import FileRecord
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
@@ -140,7 +140,7 @@ def indexing(args: argparse.Namespace) -> dict[str, float]:
                 (photos / os.path.basename(path)).symlink_to(path)
             with Library.open_or_create(Path(base) / "library", args.model) as library:
                 encoder = library.encoder
-                network = configured_image_backbone(encoder.model.config.image).for_inference()
+                network = configured_backbone(encoder.model.config.image).for_inference()
                 size, low = encoder.preprocess.size, encoder.precision == "bfloat16"
                 pixels = torch.randint(0, 255, (32, 3, size, size), dtype=torch.uint8)
                 encoder.encode(list(pixels))

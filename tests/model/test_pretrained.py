@@ -103,7 +103,7 @@ def test_the_text_side_is_not_loaded_from_images_of_another_training(folder, tmp
     mixed = {name: (images if "image" in name else tensors)[name] for name in tensors}
     save_file(mixed, folder / "model.safetensors")
     with pytest.raises(CheckpointError, match="do not belong to its config"):
-        Model.text_side(folder)
+        Model.from_folder(folder, texts_only=True)
 
 
 def test_files_have_the_usual_permissions(folder):

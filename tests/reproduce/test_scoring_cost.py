@@ -7,7 +7,7 @@ from support import random_sets
 from diverset.config import SimilarityConfig
 from diverset.cross_attention import nonzero_rows, scan
 from diverset.data import Vocabulary
-from diverset.model.build import pair_similarity
+from diverset.model.build import cross_attention_module
 from diverset.recipe.datasets import read_split
 from diverset.reproduce.methods import methods
 from diverset.reproduce.pair_flops import cross_attention_flops, set_flops
@@ -47,7 +47,7 @@ def test_a_pair_of_sets_costs_its_cosines(similarity, size, other, width):
 def test_a_pair_under_cross_attention_has_a_closed_form(regions, words, dim, config, gradients):
     images, texts = random_sets(1, regions, dim), random_sets(1, words, dim)
     local = images, nonzero_rows(images), texts, nonzero_rows(texts)
-    module = pair_similarity(dim, config)
+    module = cross_attention_module(dim, config)
 
     def score():
         with torch.set_grad_enabled(gradients):  # other kernels, the same products

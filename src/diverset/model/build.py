@@ -8,8 +8,6 @@ from torch import nn
 
 from diverset.backbones import (
     Backbone,
-    ImageBackbone,
-    TextBackbone,
     load_image_backbone,
     load_text_backbone,
     load_text_parts,
@@ -47,8 +45,8 @@ class BackboneParts(NamedTuple):
     """A backbone of which something is trained.
 
     Attributes:
-        frozen: its lower blocks, where their features are cached.
-        trainable: the blocks above; without a cache the whole backbone.
+        frozen: its first blocks, if their features are cached.
+        trainable: the blocks after them; without a cache the whole backbone.
     """
 
     frozen: Backbone | None = None
@@ -64,7 +62,7 @@ def backbone_parts(config: ImageConfig | TextConfig, pretrained: bool = True) ->
         return BackboneParts()
     if isinstance(config, TextConfig) and config.cache_frozen_features and not pretrained:
         return BackboneParts(*load_text_parts(config.backbone or "", config.trainable_blocks))
-    backbone = _configured_backbone(config, pretrained)
+    backbone = configured_backbone(config, pretrained)
     if config.cache_frozen_features:
         return BackboneParts(*backbone.split(config.trainable_blocks))
     if config.trainable_blocks > 0:
@@ -73,34 +71,22 @@ def backbone_parts(config: ImageConfig | TextConfig, pretrained: bool = True) ->
 
 
 def frozen_backbone(config: ImageConfig | TextConfig) -> Backbone:
-    """A frozen backbone, or its blocks below the trained ones."""
-    backbone = _configured_backbone(config)
+    """A frozen backbone, or its blocks before the trainable ones."""
+    backbone = configured_backbone(config)
     return backbone.split(config.trainable_blocks)[0] if config.cache_frozen_features else backbone
 
 
-def _configured_backbone(config: ImageConfig | TextConfig, pretrained: bool = True) -> Backbone:
+def configured_backbone(config: ImageConfig | TextConfig, pretrained: bool = True) -> Backbone:
+    """The whole backbone of a configuration."""
+    is_image = isinstance(config, ImageConfig)
+    if config.backbone is None:
+        side, inputs = ("image", "maps or regions") if is_image else ("text", "token states")
+        raise OptionError(
+            f"this model has no {side} backbone ({side}.backbone is null); give it {inputs}"
+        )
     if isinstance(config, ImageConfig):
-        return configured_image_backbone(config, pretrained)
-    return configured_text_backbone(config)
-
-
-def configured_image_backbone(image: ImageConfig, pretrained: bool = True) -> ImageBackbone:
-    """The whole image backbone of a configuration."""
-    if image.backbone is None:
-        raise OptionError(
-            "this model has no image backbone (image.backbone is null); "
-            "give it feature maps or regions"
-        )
-    return load_image_backbone(image.backbone, image.backbone_size, pretrained=pretrained)
-
-
-def configured_text_backbone(text: TextConfig) -> TextBackbone:
-    """The whole text backbone of a configuration."""
-    if text.backbone is None:
-        raise OptionError(
-            "this model has no text backbone (text.backbone is null); give it token states"
-        )
-    return load_text_backbone(text.backbone)
+        return load_image_backbone(config.backbone, config.backbone_size, pretrained=pretrained)
+    return load_text_backbone(config.backbone)
 
 
 def image_modules(config: ModelConfig) -> tuple[nn.Module, nn.Module]:
@@ -191,12 +177,12 @@ def set_module(dim: int, input_width: int, config: SetConfig) -> nn.Module:
             return GaussianSets(dim, input_width, size, dropout)
         case "local":
             return LocalSets(dim, input_width)
-        case _:  # "pooled", the last of `SET_KINDS`
+        case _:  # "pooled"
             return PooledSet()
 
 
-def pair_similarity(dim: int, config: SimilarityConfig) -> nn.Module | None:
-    """The cross-attention module of a similarity; None if it has neither weights nor state."""
+def cross_attention_module(dim: int, config: SimilarityConfig) -> nn.Module | None:
+    """The cross-attention of a similarity; None if it has neither weights nor state."""
     match config.kind:
         case "imram":
             return Imram(dim, config.steps, config.attention, mode=config.mode)

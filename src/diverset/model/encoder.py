@@ -25,8 +25,8 @@ _COPYING = threading.Lock()
 class Encoder(nn.Module):
     """A feature extractor and a set module, over a backbone where it is trained as well.
 
-    A frozen backbone, or the frozen part below trained blocks, is not part of the encoder: its
-    output is what `forward` reads.
+    A frozen backbone, or the frozen blocks before trainable ones, are not part of the encoder:
+    `forward` reads their output.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from torch import Tensor
 from diverset.config import ModelConfig
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import CheckpointError, a_few
-from diverset.model.build import image_modules, pair_similarity, text_modules
+from diverset.model.build import cross_attention_module, image_modules, text_modules
 from diverset.model.encoder import Encoder
 
 
@@ -24,7 +24,7 @@ def check_shapes(
         modules = {
             "image_encoder": Encoder(*image_modules(config)),
             "text_encoder": Encoder(*text_modules(config, vocabulary)),
-            "cross_attention": pair_similarity(config.dim, config.similarity),
+            "cross_attention": cross_attention_module(config.dim, config.similarity),
         }
     expected = {
         f"{part}.{name}": tuple(tensor.shape)

@@ -1,8 +1,9 @@
-"""The frozen backbones under a model: loaded when first used, checked against the saved ones."""
+"""The frozen backbones of a model: loaded when first used, checked against the saved ones."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 import torch
 
@@ -16,17 +17,17 @@ _LOADING = threading.Lock()
 
 
 class FrozenBackbones:
-    """Whole backbones, or their parts below trained blocks; not weights of the model.
+    """Whole backbones, or their blocks before the trainable ones; not weights of the model.
 
     Args:
         config: of the model.
-        parts: frozen parts by "image" and "text", where they are loaded already.
+        parts: those that are loaded already, by "image" and "text".
 
     Attributes:
         expected: fingerprints that were saved with the model, by "image" and "text".
     """
 
-    def __init__(self, config: ModelConfig, parts: dict[str, Backbone]) -> None:
+    def __init__(self, config: ModelConfig, parts: Mapping[str, Backbone | None]) -> None:
         self._configs: dict[str, ImageConfig | TextConfig]
         self._configs = {"image": config.image, "text": config.text}
         self._sides = [
@@ -34,7 +35,7 @@ class FrozenBackbones:
             for side, options in self._configs.items()
             if options.backbone and options.is_cached
         ]
-        self._parts = parts
+        self._parts = dict(parts)
         self._ready: dict[str, tuple[Backbone, str]] = {}
         self.expected: dict[str, str] = {}
 

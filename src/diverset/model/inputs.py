@@ -12,7 +12,8 @@ from PIL.Image import Image
 from torch import Tensor
 
 from diverset.data.preprocess import Preprocess
-from diverset.errors import InputError, OptionError, ShapeError, a_few
+from diverset.data.vocabulary import Vocabulary
+from diverset.errors import InputError, OptionError, ShapeError, a_few, check_count
 from diverset.types import Padded
 
 
@@ -30,10 +31,10 @@ def to_batch(preprocess: Preprocess, images: Sequence[Any]) -> Tensor:
     return preprocess.batch([preprocess.pixels(image) for image in opened])
 
 
-def batches(inputs: Padded | Tensor, size: int) -> list[Any]:
-    """Parts of at most `size` items, each cut to its longest sequence."""
-    starts = range(0, len(inputs), size)
-    if isinstance(inputs, Tensor):
+def batches(inputs: Padded | Tensor | Sequence[Any], size: int) -> list[Any]:
+    """Parts of at most `size` items; padded ones are cut to their longest sequence."""
+    starts = range(0, len(inputs), check_count("batch_size", size))
+    if not isinstance(inputs, Padded):
         return [inputs[start : start + size] for start in starts]
     values, mask = inputs.values, inputs.mask
     return [_trimmed(values[start : start + size], mask[start : start + size]) for start in starts]
@@ -62,7 +63,9 @@ def as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
         try:
             sequences = [torch.as_tensor(sequence) for sequence in inputs]
         except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"{name} cannot be read as arrays of numbers ({error})") from error
+            raise InputError(
+                f"{name} cannot be read as arrays of numbers ({error}); give features or ids"
+            ) from error
         for index, sequence in enumerate(sequences):
             if sequence.ndim != dims or len(sequence) == 0:
                 raise ShapeError(
@@ -114,8 +117,8 @@ def as_maps(maps: Any) -> Tensor:
     return batch
 
 
-def word_ids(texts: Any, lengths: Any) -> tuple[Any, Any]:
-    """Word ids without trailing padding (id 0), and their lengths."""
+def word_ids(texts: Any, lengths: Any, vocabulary: Vocabulary | None) -> tuple[Any, Any]:
+    """Word ids of strings, or given ids without trailing padding (id 0), and their lengths."""
     if isinstance(texts, np.ndarray):
         texts = torch.from_numpy(texts)
     if isinstance(texts, Tensor):
@@ -126,6 +129,13 @@ def word_ids(texts: Any, lengths: Any) -> tuple[Any, Any]:
         texts = texts.long()
         positions = torch.arange(1, texts.shape[1] + 1, device=texts.device)
         return texts, ((texts != 0) * positions).amax(dim=1) if lengths is None else lengths
+    if len(texts) and isinstance(texts[0], str):
+        if vocabulary is None:
+            raise InputError(
+                "this model has no vocabulary, so it cannot read strings; give it word ids, or "
+                "load it with its vocabulary"
+            )
+        texts = [vocabulary.encode(text) for text in texts]
     trimmed = []
     for index, text in enumerate(texts):
         try:

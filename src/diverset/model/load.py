@@ -64,7 +64,7 @@ def load(
         raise OptionError(f"{name} has options, which only CLIP and SigLIP models take")
     from diverset.model.model import Model  # imports torch
 
-    return (Model.text_side if texts_only else Model.from_pretrained)(folder, device)
+    return Model.from_folder(folder, device, texts_only)
 
 
 def identify(name: str | PathLike[str]) -> ModelIdentity:

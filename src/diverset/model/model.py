@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,12 +20,12 @@ from diverset.backbones import Backbone, ImageBackbone, TextBackbone
 from diverset.config import CROSS_ATTENTION, ImageConfig, ModelConfig, TextConfig
 from diverset.cross_attention import nonzero_rows, scan
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import CheckpointError, InputError, OptionError, check_count
+from diverset.errors import CheckpointError, OptionError
 from diverset.model.build import (
     BackboneParts,
     backbone_parts,
+    cross_attention_module,
     image_modules,
-    pair_similarity,
     text_modules,
 )
 from diverset.model.encoder import Encoder, Inputs, UnloadedEncoder, evaluation_mode
@@ -61,7 +62,7 @@ class Model(nn.Module):
         vocabulary: needed where texts are encoded by a bi-GRU.
         pretrained: False builds trainable backbones without their pretrained weights where that is
             faster, for weights that are loaded afterwards.
-        texts_only: leave the image side out; see `text_side`.
+        texts_only: leave the image side out.
 
     >>> from diverset.config import ModelConfig, SetConfig
     >>> words = Vocabulary.build(["a dog runs", "a cat sleeps"], min_count=1)
@@ -92,14 +93,12 @@ class Model(nn.Module):
             Encoder(*images, image_parts.trainable) if images else UnloadedEncoder("image")
         )
         self.text_encoder = Encoder(*texts, text_parts.trainable)
-        parts = {"image": image_parts.frozen if pretrained else None, "text": text_parts.frozen}
-        self._frozen = FrozenBackbones(
-            config, {side: part for side, part in parts.items() if part is not None}
-        )
+        frozen_image = image_parts.frozen if pretrained else None
+        self._frozen = FrozenBackbones(config, {"image": frozen_image, "text": text_parts.frozen})
         self.match_probability = (
             MatchProbability() if config.similarity.kind == "match_probability" else None
         )
-        self.cross_attention = pair_similarity(config.dim, config.similarity)
+        self.cross_attention = cross_attention_module(config.dim, config.similarity)
         self._saved_fingerprint: str | None = None  # of a model of which a part is loaded
 
     @property
@@ -131,20 +130,21 @@ class Model(nn.Module):
         `alpha` overrides smooth-Chamfer's scaling, where it is annealed. `image_index`, the row of
         the image of each text, lets NAAF adapt its thresholds in training mode.
         """
-        if self.match_probability is not None:
-            scores: Tensor = self.match_probability(images, texts)
-            return scores
         kind, options = self.config.similarity.kind, self._similarity_options()
-        if kind in CROSS_ATTENTION:
+        scores: Tensor
+        if self.match_probability is not None:
+            scores = self.match_probability(images, texts)
+        elif kind in CROSS_ATTENTION:
             local = images, nonzero_rows(images), texts, nonzero_rows(texts)
             if self.cross_attention is None:
-                return scan(*local, **options)
-            index = (image_index,) if kind == "naaf" else ()
-            scores = self.cross_attention(*local, *index)
-            return scores
-        if alpha is not None and "alpha" in options:
-            options["alpha"] = alpha
-        return SIMILARITIES[kind](images, texts, **options)
+                scores = scan(*local, **options)
+            else:
+                scores = self.cross_attention(*local, *((image_index,) if kind == "naaf" else ()))
+        else:
+            if alpha is not None and "alpha" in options:
+                options["alpha"] = alpha
+            scores = SIMILARITIES[kind](images, texts, **options)
+        return scores
 
     def similarity(
         self,
@@ -167,14 +167,13 @@ class Model(nn.Module):
         kind = self.config.similarity.kind
         if kind in SIMILARITIES:
             return kind, self._similarity_options()
-        return (self.score if self.cross_attention is None else self._score_for_evaluation), {}
+        return self._score_for_evaluation, {}
 
     def _score_for_evaluation(
         self, images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts slots dim"]
     ) -> Float[Tensor, "images texts"]:
         """`score` without dropout and with stored statistics, also during training."""
-        assert self.cross_attention is not None
-        with evaluation_mode(self.cross_attention):
+        with evaluation_mode(self.cross_attention or nn.Identity()):
             return self.score(images, texts)
 
     def _similarity_options(self) -> dict[str, Any]:
@@ -203,17 +202,14 @@ class Model(nn.Module):
         """
         items: Any = [images] if is_image(images) else images
         if not isinstance(items, Tensor) and len(items) and is_image(items[0]):
-            preprocess = self.image_backbone().preprocess
-            pixels = prefetch(
-                lambda part: to_batch(preprocess, part),
-                _split(items, _checked_size(batch_size, IMAGE_BATCH)),
-            )
+            parts = batches(items, IMAGE_BATCH if batch_size is None else batch_size)
+            pixels = prefetch(partial(to_batch, self.image_backbone().preprocess), parts)
             inputs = (self.image_inputs(batch, precision) for batch in pixels)
             return self.image_encoder.encode(inputs, precision)
-        size = _checked_size(batch_size, BATCH)
+        size = BATCH if batch_size is None else batch_size
         if self.config.image.kind == "convolution":
             if lengths is not None:
-                raise OptionError("lengths count regions; feature maps have none")
+                raise OptionError("lengths count regions, not cells of feature maps; omit them")
             return self.image_encoder.encode(batches(as_maps(items), size), precision)
         regions = as_padded("images", items, lengths, dims=2)
         return self.image_encoder.encode(batches(regions, size), precision)
@@ -235,18 +231,16 @@ class Model(nn.Module):
             precision: as for `encode_images`.
         """
         items: Any = [texts] if isinstance(texts, str) else texts
-        size = _checked_size(batch_size, BATCH)
-        if not isinstance(items, Tensor) and len(items) and isinstance(items[0], str):
-            if self.config.text.backbone:
-                tokens = prefetch(self.text_backbone().tokenize, _split(items, size))
-                inputs = (self.text_inputs(batch, precision) for batch in tokens)
-                return self.text_encoder.encode(inputs, precision)
-            items = self._word_ids(items)
-        reads_states = self.config.text.kind == "transformer"
-        if not reads_states:
-            items, lengths = word_ids(items, lengths)
-        padded = as_padded("texts", items, lengths, dims=2 if reads_states else 1)
-        return self.text_encoder.encode(batches(padded, size), precision)
+        if self.config.text.kind == "bigru":
+            ids, lengths = word_ids(items, lengths, self.vocabulary)
+            padded = as_padded("texts", ids, lengths, dims=1)
+        elif not isinstance(items, Tensor) and len(items) and isinstance(items[0], str):
+            tokens = prefetch(self.text_backbone().tokenize, batches(items, batch_size))
+            inputs = (self.text_inputs(batch, precision) for batch in tokens)
+            return self.text_encoder.encode(inputs, precision)
+        else:
+            padded = as_padded("texts", items, lengths, dims=2)
+        return self.text_encoder.encode(batches(padded, batch_size), precision)
 
     def image_inputs(
         self, pixels: Float[Tensor, "batch 3 height width"], precision: str = "float32"
@@ -271,8 +265,8 @@ class Model(nn.Module):
         return maps
 
     def image_backbone(self) -> ImageBackbone:
-        """What reads pixels: a backbone trained with the encoder, a frozen one, or the frozen part
-        below trained blocks."""
+        """What reads pixels: a backbone trained with the encoder, a frozen one, or the frozen
+        blocks before the trainable ones."""
         return cast(ImageBackbone, self.frozen_backbone("image") or self.image_encoder.backbone)
 
     def text_backbone(self) -> TextBackbone:
@@ -280,8 +274,8 @@ class Model(nn.Module):
         return cast(TextBackbone, self.frozen_backbone("text") or self.text_encoder.backbone)
 
     def frozen_backbone(self, side: str) -> Backbone | None:
-        """The backbone, or its part, below the encoder of "image" or "text"; None if the encoder
-        contains the whole backbone."""
+        """The frozen backbone, or frozen blocks of one, whose output the encoder of "image" or
+        "text" reads; None if the encoder contains the whole backbone."""
         config: ImageConfig | TextConfig = getattr(self.config, side)
         encoder: Encoder = getattr(self, f"{side}_encoder")
         if not config.is_cached and encoder.backbone is not None:
@@ -307,15 +301,9 @@ class Model(nn.Module):
         `dtype`, e.g. torch.float16, stores rounded weights in fewer bits; they are loaded as
         float32.
         """
-        tensors = {name: tensor.contiguous() for name, tensor in self.state_dict().items()}
-        if dtype is not None:
-            tensors = {name: narrow(name, tensor, dtype) for name, tensor in tensors.items()}
-        saved = SavedModel(
-            self.config,
-            tensors,
-            self.vocabulary,
-            frozen_backbones=self.frozen_fingerprints(),
-        )
+        tensors = {name: narrow(name, value, dtype) for name, value in self.state_dict().items()}
+        backbones = self.frozen_fingerprints()
+        saved = SavedModel(self.config, tensors, self.vocabulary, frozen_backbones=backbones)
         write_folder(folder, saved, card)
 
     def push_to_hub(
@@ -362,18 +350,14 @@ class Model(nn.Module):
                 the hub's cache.
             revision: a branch, tag or commit of a model of the hub.
         """
-        return cls._load(local_folder(folder, allow_download, revision), device)
+        return cls.from_folder(local_folder(folder, allow_download, revision), device)
 
     @classmethod
-    def text_side(cls, folder: str | PathLike[str], device: torch.device | str = "cpu") -> Model:
-        """Load a model that encodes texts only, in a fraction of the time: the weights of the image
-        side are checked but not built."""
-        return cls._load(folder, device, texts_only=True)
-
-    @classmethod
-    def _load(
-        cls, folder: str | PathLike[str], device: torch.device | str, texts_only: bool = False
+    def from_folder(
+        cls, folder: Path, device: torch.device | str = "cpu", texts_only: bool = False
     ) -> Model:
+        """Load a local folder; with `texts_only` in a fraction of the time, because the weights of
+        the image side are checked but not built."""
         saved = read_folder(folder)
         check_shapes(saved.config, saved.vocabulary, saved.tensors, str(folder))
         with ThreadPoolExecutor(1) as hashing:  # beside the construction
@@ -413,19 +397,3 @@ class Model(nn.Module):
         model = cls(saved.config, saved.vocabulary)
         load_strictly(model, saved.tensors, str(checkpoint))
         return model.eval()
-
-    def _word_ids(self, texts: Sequence[Any]) -> list[Tensor]:
-        if self.vocabulary is None:
-            raise InputError(
-                "this model has no vocabulary, so it cannot read strings; give it word ids, or "
-                "load it with its vocabulary"
-            )
-        return [torch.tensor(self.vocabulary.encode(text)) for text in texts]
-
-
-def _split(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
-
-
-def _checked_size(batch_size: int | None, default: int) -> int:
-    return default if batch_size is None else check_count("batch_size", batch_size)

@@ -11,7 +11,6 @@ compared with torch before the folder is written. The similarity is not part of 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -28,7 +27,7 @@ from diverset.errors import DataError, OptionError, import_extra
 from diverset.model.encoder import evaluation_mode
 from diverset.model.model import Model
 from diverset.model.onnx_file import EncoderGraph, write_onnx
-from diverset.runtime.files import write_durably
+from diverset.runtime.files import write_json
 from diverset.types import Padded
 
 FORMAT = 2
@@ -123,7 +122,7 @@ def _write_files(model: Model, folder: Path) -> dict[str, Any]:
             "tokenizer": _write_tokenizer(model, folder),
         },
     }
-    write_durably(folder / EXPORT, (json.dumps(description, indent=2) + "\n").encode())
+    write_json(folder / EXPORT, description)
     return description
 
 

@@ -17,7 +17,7 @@ from diverset.config import ModelConfig, from_dict, non_default_options
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import CheckpointError, OptionError
 from diverset.model.folder import CARD, CONFIG, FORMAT, VOCABULARY, WEIGHTS, read_config
-from diverset.runtime.files import write_durably
+from diverset.runtime.files import write_durably, write_json
 from diverset.runtime.weights import weight_hash
 
 
@@ -55,7 +55,7 @@ def write_folder(folder: str | PathLike[str], saved: SavedModel, card: str | Non
         saved.vocabulary.save(path / VOCABULARY)
     (path / CARD).write_text(card or _default_card(saved), encoding="utf-8")
     # Last, because a folder with a config counts as a complete model.
-    write_durably(path / CONFIG, (json.dumps(content, indent=2) + "\n").encode())
+    write_json(path / CONFIG, content)
 
 
 def read_folder(folder: str | PathLike[str]) -> SavedModel:
@@ -92,11 +92,11 @@ def saved_fingerprint(saved: SavedModel) -> str:
     return model_fingerprint(saved.config, _AsFloat32(saved.tensors))
 
 
-def narrow(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """A weight in fewer bits, unless it overflows."""
-    if not tensor.is_floating_point():
-        return tensor
-    result = tensor.to(dtype)
+def narrow(name: str, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """A weight in fewer bits, unless it overflows; None keeps its type."""
+    if dtype is None or not tensor.is_floating_point():
+        return tensor.contiguous()
+    result = tensor.contiguous().to(dtype)
     if not result.isfinite().all():
         raise OptionError(f"{name} overflows in {dtype}; save it as bfloat16 or float32")
     return result

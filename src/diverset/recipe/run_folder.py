@@ -12,7 +12,6 @@ validation.json   report of the best epoch on the validation split, if there is 
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import sys
@@ -29,7 +28,7 @@ import yaml
 from diverset.config import flat_options, from_dict
 from diverset.errors import CheckpointError, OptionError
 from diverset.recipe.config import Recipe
-from diverset.runtime.files import write_durably
+from diverset.runtime.files import write_durably, write_json
 from diverset.runtime.locks import file_lock
 
 RECIPE, ENVIRONMENT, LOG, RESULT = "recipe.yaml", "environment.json", "log.jsonl", "result.json"
@@ -80,7 +79,7 @@ def start_run(folder: Path, recipe: Recipe) -> Iterator[None]:
         if not file.exists() or file.read_bytes() != text:
             (folder / RESULT).unlink(missing_ok=True)  # of a run with fewer epochs
             write_durably(file, text)
-            write_durably(folder / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
+            write_json(folder / ENVIRONMENT, environment())
         yield
 
 

@@ -8,7 +8,6 @@ those of an uninterrupted run. The best epoch is selected by the validation RSUM
 from __future__ import annotations
 
 import io
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +28,7 @@ from diverset.recipe.config import Recipe, TrainConfig
 from diverset.recipe.encode import encode_split
 from diverset.recipe.run_folder import CHECKPOINTS, MODEL, RESULT, VALIDATION, VALIDATION_RANKS
 from diverset.recipe.splits import SplitData
-from diverset.runtime.files import write_durably
+from diverset.runtime.files import write_durably, write_json
 from diverset.runtime.memory import tune_glibc_malloc
 from diverset.runtime.progress import Progress
 from diverset.training.auxiliary_targets import AuxiliaryTargets
@@ -109,7 +108,7 @@ def fit(
 
     result = state.result()
     if fabric.is_global_zero:
-        write_durably(folder / RESULT, json.dumps(result, indent=2).encode())
+        write_json(folder / RESULT, result)
     return result
 
 
