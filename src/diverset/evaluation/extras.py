@@ -57,6 +57,6 @@ def _object_scores(encoded: Sequence[EncodedModel], options: EvalOptions) -> dic
         queries = select_elements(queries, options.text_elements)
         images = member.images[torch.from_numpy(labelled)]
         scores.append(similarity_matrix(images, queries, member.similarity, **member.options))
-    report = score_objects(names, torch.stack(scores).mean(dim=0).T.cpu().numpy(), relevant)
-    percent = {"mAP": 100 * report.mean_average_precision, "P@10": 100 * report.precision_at_10}
+    result = score_objects(torch.stack(scores).mean(dim=0).T.cpu().numpy(), relevant)
+    percent = {"mAP": 100 * result.mean_average_precision, "P@10": 100 * result.precision_at_10}
     return {**percent, "objects": len(names), "labelled images": len(labelled)}

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -23,37 +22,11 @@ from diverset.errors import DataError, ShapeError
 TOP = 10
 
 
-@dataclass(frozen=True)
-class ObjectScores:
-    """How well one object name finds its images; recalls and precisions in [0, 1]."""
+class ObjectScores(NamedTuple):
+    """Means over all object names, in [0, 1]."""
 
-    relevant: int
-    average_precision: float
+    mean_average_precision: float
     precision_at_10: float
-
-
-@dataclass(frozen=True)
-class ObjectReport:
-    """Scores of all object names over one collection."""
-
-    images: int
-    objects: Mapping[str, ObjectScores]
-
-    @property
-    def mean_average_precision(self) -> float:
-        return float(np.mean([scores.average_precision for scores in self.objects.values()]))
-
-    @property
-    def precision_at_10(self) -> float:
-        return float(np.mean([scores.precision_at_10 for scores in self.objects.values()]))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "images": self.images,
-            "mAP": self.mean_average_precision,
-            "P@10": self.precision_at_10,
-            "objects": {name: asdict(scores) for name, scores in self.objects.items()},
-        }
 
 
 def read_labels(file: str | PathLike[str]) -> dict[str, frozenset[str]]:
@@ -103,26 +76,24 @@ def relevance(
 
 
 def score_objects(
-    names: Sequence[str],
     scores: Float[NDArray[np.floating[Any]], "objects images"],
     relevant: Bool[NDArray[np.bool_], "objects images"],
-) -> ObjectReport:
-    """Average precision and precision at 10 of every object name.
+) -> ObjectScores:
+    """Mean average precision and mean precision at 10 of object names, one per row.
 
     >>> scores, relevant = np.array([[0.9, 0.5, 0.7]]), np.array([[True, True, False]])
-    >>> round(score_objects(["dog"], scores, relevant).mean_average_precision, 4)
+    >>> round(score_objects(scores, relevant).mean_average_precision, 4)
     0.8333
     """
-    if scores.shape != relevant.shape or len(names) != len(scores):
+    if scores.shape != relevant.shape:
         raise ShapeError(
-            f"{len(names)} names, scores {scores.shape} and relevance {relevant.shape} differ; "
-            "give one row per name and one column per image"
+            f"scores {scores.shape} and relevance {relevant.shape} differ; give one row per name "
+            "and one column per image"
         )
-    objects = {}
-    for name, row, is_relevant in zip(names, scores, relevant, strict=True):
+    average_precisions, precisions = [], []
+    for row, is_relevant in zip(scores, relevant, strict=True):
         hits = is_relevant[np.argsort(-row, kind="stable")]
         ranks = np.flatnonzero(hits) + 1
-        precision = np.arange(1, len(ranks) + 1) / ranks
-        top = min(TOP, len(hits))
-        objects[name] = ObjectScores(len(ranks), float(precision.mean()), hits[:top].mean())
-    return ObjectReport(scores.shape[1], objects)
+        average_precisions.append((np.arange(1, len(ranks) + 1) / ranks).mean())
+        precisions.append(hits[:TOP].mean())
+    return ObjectScores(float(np.mean(average_precisions)), float(np.mean(precisions)))
