@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 
 from diverset.data import CaptionDataset
-from diverset.errors import DataError, OptionError
+from diverset.errors import DataError
 from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.calibration_fit import fit_calibration
 from diverset.evaluation.calibration_report import CalibrationReport
 from diverset.evaluation.caption_words import CaptionWords
 from diverset.evaluation.labelled_collection import Collection, parts
-from diverset.evaluation.open_run import has_recipe, open_recipe
+from diverset.evaluation.open_run import evaluated_data
 from diverset.evaluation.options import EvalOptions
 from diverset.model import Model
 from diverset.model.folder import model_folder
@@ -48,7 +48,7 @@ def calibrate(
         write: False only measures.
     """
     folder, rng = model_folder(name), np.random.default_rng(seed)
-    data = _data_config(name, options)
+    data = evaluated_data(name, options)
     model, names = load(name), list(splits or [data.val])
     reader = DatasetReader(data)
     datasets, vocabulary = _count_words([reader.read(split) for split in names], data, rng)
@@ -79,15 +79,6 @@ def encode_images(model: Model, dataset: CaptionDataset) -> Float[torch.Tensor, 
     if dataset.regions is None:
         raise DataError(f"{dataset.name} has no images; give their folder (--images)")
     return model.encode_images([dataset.regions[row] for row in range(len(dataset))])
-
-
-def _data_config(name: str, options: EvalOptions) -> DataConfig:
-    """The data of the model's recipe, as the options say, or data without any recipe."""
-    if has_recipe(name):
-        return options.data_config(open_recipe(name).data)
-    if options.root is None:
-        raise OptionError("a model without a recipe does not say where its data is; give --data")
-    return options.data_config(DataConfig())
 
 
 def _count_words(

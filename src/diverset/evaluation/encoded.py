@@ -12,7 +12,7 @@ from diverset.errors import OptionError
 from diverset.evaluation.elements import check_elements, select_elements
 from diverset.evaluation.ensemble import Member
 from diverset.evaluation.hubness import QueryBank
-from diverset.evaluation.open_run import has_recipe, open_recipe
+from diverset.evaluation.open_run import evaluated_data
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.query_bank import build_query_bank, load_query_bank, save_query_bank
 from diverset.model import Model
@@ -55,24 +55,11 @@ def encode_models(
     return encoded
 
 
-def _open(model: str | Model, options: EvalOptions, device: str) -> tuple[Model, DataConfig]:
-    """The model and the data to evaluate it on; a model without a recipe needs options."""
-    data = DataConfig()
-    if isinstance(model, str) and has_recipe(model):
-        data = open_recipe(model).data
-    elif options.root is None:
-        raise OptionError(
-            "a model without a recipe does not say where its data is; give --data (in Python "
-            "EvalOptions(root=...))"
-        )
-    data = options.data_config(data)  # before the model is loaded: paths are often wrong
-    return load(model, device) if isinstance(model, str) else model, data
-
-
 def _encode(
     source: str | Model, options: EvalOptions, cache: Path, device: str, progress: Progress
 ) -> EncodedModel:
-    model, data = _open(source, options, device)
+    data = evaluated_data(source, options)  # before the model is loaded: paths are often wrong
+    model = load(source, device) if isinstance(source, str) else source
     _check_elements(model, options)
     split = open_split(data, options.split or data.val, model, cache, progress=progress.update)
     encoding = progress.task("encoding")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diverset.errors import CheckpointError
+from diverset.errors import CheckpointError, OptionError
+from diverset.evaluation.options import EvalOptions
 from diverset.model import Model
 from diverset.model.folder import CONFIG, NAMES, model_folder
 from diverset.model.load import load
@@ -22,6 +23,18 @@ def has_recipe(name: str) -> bool:
     """Whether a run, a folder of a model or a model by name says what data it was trained on."""
     folder = Path(name).expanduser()
     return (folder / RECIPE).exists() or (model_folder(name) / RECIPE).exists()
+
+
+def evaluated_data(model: str | Model, options: EvalOptions) -> DataConfig:
+    """The data of a model's recipe as the options say; without a recipe they must give a folder."""
+    if isinstance(model, str) and has_recipe(model):
+        return options.data_config(open_recipe(model).data)
+    if options.root is None:
+        raise OptionError(
+            "a model without a recipe does not say where its data is; give --data (in Python "
+            "EvalOptions(root=...))"
+        )
+    return options.data_config(DataConfig())
 
 
 def open_recipe(name: str) -> Recipe:
