@@ -45,6 +45,11 @@ def test_cross_attention_reads_all_local_features():
         assert model.image_set.kind == model.text_set.kind == "local"
 
 
+def test_the_control_has_sets_of_one_element():
+    model = with_method(FLICKR8K, "ours, K = 1").model
+    assert model.image_set.size == model.text_set.size == 1
+
+
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(OptionError, match="VSRN.*NAAF$"):
+    with pytest.raises(OptionError, match="VSRN.*NAAF.*ours"):
         with_method(FLICKR8K, "VRSN")

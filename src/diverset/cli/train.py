@@ -52,7 +52,7 @@ def add_train(verbs: Verbs) -> None:
     parser.add_argument(
         "--method",
         help="another method on the recipe's backbones and data: VSE++, VSE-infinity, VSRN, PVSE, "
-        "PCME, SCAN, CAAN, IMRAM, SGR, SAF, NAAF",
+        "PCME, SCAN, CAAN, IMRAM, SGR, SAF, NAAF, or the control 'ours, K = 1'",
     )
     add_cache(parser)
     add_device(parser)

@@ -1,7 +1,7 @@
 """The methods of Tab. 1 and 2 as variants of a recipe.
 
 All share the recipe's backbones, data and schedule; a method has its own set module, similarity and
-loss. A recipe file of the method beside the given recipe (f30k_scan.yaml beside
+loss. A recipe file of the method in the folder of the given recipe (f30k_scan.yaml for
 f30k_regions_bigru.yaml) takes precedence.
 """
 
@@ -37,13 +37,12 @@ def methods(recipe: Recipe) -> tuple[Variant, ...]:
 
 
 def with_method(recipe: Recipe, name: str) -> Recipe:
-    """A recipe with the set module, similarity and losses of another method than ours.
+    """A recipe with the set module, similarity and losses of another method.
 
     >>> with_method(Recipe(), "PVSE").model.similarity.kind
     'mil'
     """
-    ours = (OURS, CONTROL)
-    variants = {variant.name: variant for variant in methods(recipe) if variant.name not in ours}
+    variants = {variant.name: variant for variant in methods(recipe)}
     check_choice("method", name, variants)
     return with_changes(recipe, variants[name].changes)
 
