@@ -56,9 +56,6 @@ def add_reproduce(verbs: Verbs) -> None:
     parser.add_argument(
         "--skip", nargs="+", help="comparison: methods to skip, e.g. SCAN, which is slow"
     )
-    parser.add_argument(
-        "--cxc", type=path, metavar="FOLDER", help="noisy-correspondence: CxC annotations"
-    )
     add_cache(parser)
     add_device(parser)
     parser.add_argument("--dry-run", action="store_true", help="list the missing runs and exit")
@@ -87,7 +84,6 @@ def _reproduce(args: argparse.Namespace) -> int:
         seeds=args.seeds,
         jobs=args.jobs,
         images=tuple(args.images or ()),
-        cxc=args.cxc,
         skip=tuple(args.skip or ()),
     )
     return run_studies(args.study, experiment, args.dry_run)
@@ -106,7 +102,7 @@ def add_demo(verbs: Verbs) -> None:
         "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
-    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 7)")
+    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 8)")
     parser.add_argument(
         "--images", type=int, help="training scenes of both stages (default: 3000 and 6000)"
     )

@@ -1,4 +1,4 @@
-"""Evaluations of several runs together, by their mean similarity, stored beside the runs."""
+"""Evaluations of several runs together, by their mean similarity; stored with the runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from diverset.evaluation import Ranks
 from diverset.recipe.run_folder import RESULT
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.reports import evaluate_together, load_ranks, save_report
+from diverset.reproduce.reports import evaluate_runs, load_ranks, save_report
 from diverset.reproduce.results import Result, report_metrics
 from diverset.reproduce.runs import Run, file_name
 from diverset.reproduce.variants import Variant
@@ -77,7 +77,7 @@ def _metrics(experiment: Experiment, runs: Sequence[Run]) -> dict[str, float]:
 
 
 def _evaluate(experiment: Experiment, runs: Sequence[Run]) -> Path:
-    """File of the report; the ranks are beside it."""
+    """File of the report; the ranks are in an .npz file of the same name."""
     names = " ".join(run.folder.name for run in runs)
     key = hashlib.sha256(names.encode()).hexdigest()[:16]
     file = experiment.runs / "ensembles" / f"{key}-{file_name(experiment.split)}.json"
@@ -85,5 +85,5 @@ def _evaluate(experiment: Experiment, runs: Sequence[Run]) -> Path:
     if not (file.exists() and ranks.exists()):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
-        save_report(evaluate_together(experiment, runs), file, ranks)
+        save_report(evaluate_runs(experiment, runs), file, ranks)
     return file

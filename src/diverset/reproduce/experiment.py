@@ -22,7 +22,7 @@ class Experiment:
     """A base recipe with everything that its variants share.
 
     Attributes:
-        recipe_file: the recipe; recipes of other methods are expected beside it.
+        recipe_file: the recipe; recipes of other methods are expected in the same folder.
         overrides: options from the command line, which hold for every variant.
         recipe: the recipe with the overrides.
         runs: folder of all runs.
@@ -33,7 +33,6 @@ class Experiment:
         seeds: number of runs per variant.
         jobs: processes that train in parallel; 0 trains in this process.
         images: indices of the images that `attention` shows; the first ones by default.
-        cxc: folder with CxC's annotations.
         skip: methods that the comparison leaves out, by name.
     """
 
@@ -48,7 +47,6 @@ class Experiment:
     seeds: int = 2
     jobs: int = 1
     images: tuple[int, ...] = ()
-    cxc: str | None = None
     skip: tuple[str, ...] = ()
 
     @property

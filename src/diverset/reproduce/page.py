@@ -35,7 +35,7 @@ class Page:
         about: what is compared, and on which data the paper did it.
         tables: Markdown tables and headings between them.
         verdicts: the paper's claims and whether they hold.
-        plots: file names of plots beside the page.
+        plots: file names of plots in the folder of the page.
         results: written to the JSON file; failed runs are named at the end of the page.
         numbers: other content of the JSON file.
         notes: remarks at the end.

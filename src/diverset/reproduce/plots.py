@@ -36,7 +36,7 @@ def new_figure(rows: int = 1, columns: int = 1, width: float = 7.0, height: floa
 
 
 def save_figure(figure: Any, file: Path, svg: bool = True) -> list[str]:
-    """Write `file` (PNG) and an SVG beside it; returns the name of the PNG in a list."""
+    """Write `file` (PNG) and an SVG of the same name; returns the name of the PNG in a list."""
     pyplot: Any = import_extra("matplotlib.pyplot", "analysis")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)

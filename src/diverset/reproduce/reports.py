@@ -1,4 +1,4 @@
-"""Evaluations of trained runs, stored as JSON files; the ranks of a report are beside it."""
+"""Evaluations of trained runs, stored as JSON files next to their ranks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,8 @@ def stored_json(file: Path, compute: Callable[[], Any]) -> Any:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def evaluate_runs(experiment: Experiment, runs: Sequence[Run], **options: Any) -> dict[str, Any]:
-    """The report of a run, or of several as an ensemble, by default on the reported split."""
-    return _without_paths(evaluate_together(experiment, runs, **options))
-
-
-def evaluate_together(experiment: Experiment, runs: Sequence[Run], **options: Any) -> Report:
-    """As `evaluate_runs`, with the ranks."""
+def evaluate_runs(experiment: Experiment, runs: Sequence[Run], **options: Any) -> Report:
+    """Evaluate a run, or several as an ensemble, by default on the reported split."""
     root = runs[0].recipe.data.root
     return evaluate(
         [str(run.folder) for run in runs],
@@ -46,16 +41,12 @@ def save_report(report: Report, file: Path, ranks_file: Path) -> None:
     """Write the ranks first: a report that exists is complete."""
     with open(ranks_file, "wb") as stream:
         np.savez(stream, **vars(report.ranks))
-    stored_json(file, lambda: _without_paths(report))
-
-
-def _without_paths(report: Report) -> dict[str, Any]:
     content = report.to_dict()
     content["extras"].pop("runs", None)  # absolute paths
-    return content
+    stored_json(file, lambda: content)
 
 
 def load_ranks(file: Path) -> Ranks:
-    """The ranks stored beside a report."""
+    """The ranks of a stored report."""
     with np.load(file) as arrays:
         return Ranks(**arrays)

@@ -1,4 +1,4 @@
-"""Markdown tables of results, the paper's numbers beside the measured ones."""
+"""Markdown tables of results, the paper's numbers next to the measured ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images and plots inside the report's HTML: no file beside it is needed."""
+"""Images and plots embedded in the report's HTML, so that it is a single file."""
 
 from __future__ import annotations
 

@@ -133,8 +133,8 @@ def _hits(result: DemoResult, name: str, query: Showcase) -> str:
     verdict = "found first" if first else f"right scene at rank {query.rank}"
     figures = "".join(
         f'<figure class="{"right" if image == query.image else ""}">'
-        f"{embedded_image(_load(result, image), f'hit {place} of {name}', HIT_SIDE)}</figure>"
-        for place, image in enumerate(query.hits, start=1)
+        f"{embedded_image(_load(result, image), f'hit {rank} of {name}', HIT_SIDE)}</figure>"
+        for rank, image in enumerate(query.hits, start=1)
     )
     return (
         f'<div>{name} <span class="verdict {"yes" if first else ""}">· {verdict}</span>'
@@ -157,10 +157,10 @@ def _scene(result: DemoResult, image: int) -> str:
     rows = result.split.by_image[image]
     captions = [result.split.dataset.captions[row] for row in rows]
     matches = match_captions(result.model, result.images[image], captions, result.texts[rows])
-    picture = _load(result, image)
-    figures = [f"<figure>{embedded_image(picture, 'test scene', HIT_SIDE)}</figure>"]
+    scene = _load(result, image)
+    figures = [f"<figure>{embedded_image(scene, 'test scene', HIT_SIDE)}</figure>"]
     for slot, attention in enumerate(result.maps[image]):
-        drawn = overlay(picture, attention, COLOURS[slot % len(COLOURS)])
+        drawn = overlay(scene, attention, COLOURS[slot % len(COLOURS)])
         matched = [match for match in matches if match.slot == slot]
         figures.append(
             f'<figure class="slot" style="{_mark(slot)}">'

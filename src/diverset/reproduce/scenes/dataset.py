@@ -31,20 +31,14 @@ VERSION = 1
 
 SCENES_FILE = "dataset_scenes.json"
 SPLITS = ("train", "val", "test")
-DEFAULT_OPTIONS = ScenesOptions(size=96, variety="medium")
-DEFAULT_TRAIN = 2000
 
 
 def write_default_scenes(
-    folder: str | Path,
-    train: int = DEFAULT_TRAIN,
-    progress: TaskCallback | None = None,
-    draw: bool = True,
+    folder: str | Path, progress: TaskCallback | None = None, draw: bool = True
 ) -> Path:
-    """The dataset of recipes/scenes.yaml and of the demo."""
-    return write_scenes(
-        folder, train, val=200, test=500, options=DEFAULT_OPTIONS, progress=progress, draw=draw
-    )
+    """The dataset of recipes/scenes.yaml."""
+    options = ScenesOptions(size=96, variety="medium")
+    return write_scenes(folder, 2000, 200, 500, options=options, progress=progress, draw=draw)
 
 
 def write_scenes(

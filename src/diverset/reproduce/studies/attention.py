@@ -37,7 +37,7 @@ ATTENDING = ("slots", "transformer", "pie_net")
 OURS = Variant("ours")
 ABOUT = (
     "Fig. 4, A2, A3: rows are slots, columns are iterations. Strong colour marks where a slot has "
-    "most of its attention; the numbers are its smallest and largest share of a cell. Beside each "
+    "most of its attention; the numbers are its smallest and largest share of a cell. Next to each "
     "slot is the caption of the split that is nearest to its element, with ✓ and in green if it "
     "belongs to this image. Seed 0."
 )

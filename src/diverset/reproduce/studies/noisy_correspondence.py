@@ -65,25 +65,27 @@ def _paper(name: str) -> dict[str, float]:
 
 
 def measure(experiment: Experiment, run: Run) -> dict[str, float]:
-    """Scores of a run on COCO's test split; stored in its folder."""
-    scores = _extras(experiment, run)[ECCV_SCORES]
+    """Scores of a run on COCO's test split."""
+    scores = _eccv(experiment, run)[ECCV_SCORES]
     return {f"{d}_{metric}": scores[metric][d] for metric in METRICS for d in DIRECTIONS}
 
 
-def _extras(experiment: Experiment, run: Run) -> dict[str, Any]:
+def _eccv(experiment: Experiment, run: Run) -> dict[str, Any]:
+    """Scores and coverage, stored in the folder of the run."""
     split = run.recipe.data.test
-    file = run.folder / f"noisy-{file_name(split)}.json"
-    options = {"split": split, "eccv": True, "cxc": experiment.cxc}
-    extras: dict[str, Any] = stored_json(
-        file, lambda: evaluate_runs(experiment, [run], **options)["extras"]
-    )
-    return extras
+
+    def compute() -> dict[str, Any]:
+        extras = evaluate_runs(experiment, [run], split=split, eccv=True).extras
+        return {name: extras[name] for name in (ECCV_SCORES, ECCV_COVERAGE)}
+
+    stored: dict[str, Any] = stored_json(run.folder / f"noisy-{file_name(split)}.json", compute)
+    return stored
 
 
 def write(experiment: Experiment, failed: Failed) -> Path:
     results = [collect_result(experiment, v, failed, measure) for v in variants(experiment)]
     finished = [run for run in STUDY.runs(experiment) if run.folder not in failed]
-    coverage = _extras(experiment, finished[0])[ECCV_COVERAGE] if finished else None
+    coverage = _eccv(experiment, finished[0])[ECCV_COVERAGE] if finished else None
     page = replace(make_page(results), notes=[_note(coverage)] if coverage else [])
     return write_page(replace(experiment, split=experiment.recipe.data.test), page)
 

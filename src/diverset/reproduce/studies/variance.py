@@ -16,7 +16,7 @@ STUDY = table_study(
     "Set collapsing",
     "Tab. 3, right: log circular variance and RSUM of PIE-Net, MP, transformer, ours",
     "Tab. 3, right: mean over the split of the natural logarithm of a set's circular variance, "
-    "1 - ||mean of its elements||. The paper gives one number for both sides, shown here beside "
+    "1 - ||mean of its elements||. The paper gives one number for both sides, shown here with "
     "images. The paper's numbers are for Flickr30K with region features.",
     variants=(
         replace(PIE_NET, paper={"rsum": 483.3, "image_log_variance": -7.35}),
