@@ -54,7 +54,7 @@ def add_export_model(verbs: Verbs) -> None:
         "--dtype",
         default="float16",
         choices=["float16", "bfloat16", "float32"],
-        help="(default: float16)",
+        help="type of the stored weights (default: float16)",
     )
 
 

@@ -88,7 +88,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         "--balance",
         type=float,
         default=0.5,
-        help="weight of the text beside --image, 0 to 1 (default: 0.5)",
+        help="weight of the text relative to --image, 0 to 1 (default: 0.5)",
     )
     parser.add_argument(
         "--and",

@@ -61,7 +61,7 @@ def read_cxc(folder: str | PathLike[str]) -> CxcAnnotations:
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise DataError(
             f"{folder / 'cxc_it.json'} cannot be read ({type(error).__name__}: {error}); it maps "
-            "'i2t' and 't2i' from each id of the lists beside it to lists of [id, ...]"
+            "'i2t' and 't2i' from each id of the two lists to lists of [id, ...]"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The query bank of a trained model: built from training data, stored beside the weights."""
+"""The query bank of a trained model: built from training data, stored with the weights."""
 
 from __future__ import annotations
 
