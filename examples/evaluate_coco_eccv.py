@@ -42,7 +42,7 @@ def write_stand_in(folder: Path, count: int = 12) -> Path:
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("model", nargs="?", default="photos")
 parser.add_argument("--data", type=Path, help="folder of COCO (default: a generated stand-in)")
-parser.add_argument("--cache", type=Path, help="features of frozen networks (default: yours)")
+parser.add_argument("--cache", type=Path, help="features of frozen networks (default: the user's)")
 args = parser.parse_args()
 
 data = args.data or write_stand_in(Path("coco-stand-in"))

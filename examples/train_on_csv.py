@@ -32,7 +32,7 @@ def scenes_as_table(folder: Path) -> Path:
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("table", nargs="?", type=Path, help="captions.csv (default: drawn scenes)")
-parser.add_argument("--images", type=Path, help="folder of the images (default: beside the table)")
+parser.add_argument("--images", type=Path, help="image folder (default: images/ next to the table)")
 parser.add_argument("--out", type=Path, default=Path("runs/csv"), help="folder of the run")
 parser.add_argument("--epochs", type=int, default=3)
 args = parser.parse_args()
