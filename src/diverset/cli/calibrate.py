@@ -15,6 +15,7 @@ def add_calibrate(verbs: Verbs) -> None:
         _calibrate,
         "diverset calibrate runs/a --data flickr8k --split val",
         "diverset calibrate photos --data datasets --split coco:val flickr8k:val",
+        'diverset calibrate "models/clip?crops=5" --data flickr8k --split val',
         notes=(
             "Needs 50 captioned images or more. Writes calibration.json into the folder of the\n"
             "model: coefficients, thresholds, and how many training captions contain each word."
@@ -23,7 +24,7 @@ def add_calibrate(verbs: Verbs) -> None:
     parser.add_argument(
         "model",
         metavar="RUN_OR_MODEL",
-        help="folder of a run or a model, or a shipped model (photos)",
+        help="a folder, a shipped model (photos), or a CLIP or SigLIP by folder or hub name",
     )
     parser.add_argument(
         "--data", dest="root", type=path, metavar="DATA", help="folder or caption file"

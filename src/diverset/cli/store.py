@@ -100,9 +100,8 @@ def _add_store(verbs: Verbs) -> None:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_local(commands, "info", "show the size and settings of an embedded index", _info)
-    verify = _add_local(
-        commands, "verify", "check the files, sets and bounds of an embedded index", _verify
-    )
+    checks = "check the files, sets and bounds of an embedded index"
+    verify = _add_local(commands, "verify", checks, _verify, " --repair")
     verify.add_argument(
         "--repair",
         action="store_true",
@@ -115,6 +114,7 @@ def _add_store(verbs: Verbs) -> None:
         "tune",
         "prepare approximate search of an embedded index for a target recall",
         _tune,
+        " --queries queries.npy --recall 0.95",
     )
     tune.add_argument(
         "--queries", type=path, help="query sets as .npy (default: perturbed stored sets)"
@@ -127,8 +127,10 @@ def _add_store(verbs: Verbs) -> None:
     _add_load_shards(commands)
 
 
-def _add_local(commands: Verbs, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
-    parser = add_verb(commands, name, summary, run, f"diverset store {name} photos.index")
+def _add_local(
+    commands: Verbs, name: str, summary: str, run: Run, options: str = ""
+) -> argparse.ArgumentParser:
+    parser = add_verb(commands, name, summary, run, f"diverset store {name} photos.index{options}")
     parser.add_argument("folder", type=path, help="folder of the embedded index")
     return parser
 
