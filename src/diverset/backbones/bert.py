@@ -145,7 +145,7 @@ def load_bert(folder: Path) -> tuple[Bert, WordPieces]:
     return network.eval(), tokenizer
 
 
-def load_lower_bert(folder: Path, count: int) -> tuple[Bert, list[nn.Module], WordPieces]:
+def load_first_layers(folder: Path, count: int) -> tuple[Bert, list[nn.Module], WordPieces]:
     """The network without its last `count` layers and its pooler, these layers without their
     weights, and the tokenizer.
 
@@ -157,13 +157,13 @@ def load_lower_bert(folder: Path, count: int) -> tuple[Bert, list[nn.Module], Wo
         tokenizer = WordPieces(folder)
     layers: Any = network.encoder.layer
     first = len(layers) - count
-    upper = [_with_memory(layer) for layer in layers[first:]]
+    last_layers = [_with_memory(layer) for layer in layers[first:]]
     del layers[first:]
     network.pooler = None  # type: ignore[assignment]  # reads the last states
     names = network.state_dict().keys()
-    lower = {name: tensor for name, tensor in tensors.items() if name in names}
-    load_strictly(network, lower, str(folder), assign=True)
-    return network.eval(), upper, tokenizer
+    kept = {name: tensor for name, tensor in tensors.items() if name in names}
+    load_strictly(network, kept, str(folder), assign=True)
+    return network.eval(), last_layers, tokenizer
 
 
 def _with_memory(layer: nn.Module) -> nn.Module:

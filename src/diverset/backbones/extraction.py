@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,9 @@ from diverset.data.preprocess import Preprocess, RandomResizedCrop
 from diverset.errors import DataError, OptionError, a_few, check_choice
 from diverset.runtime.autocast import PRECISIONS
 from diverset.runtime.prefetch import prefetch
+from diverset.runtime.progress import TaskCallback
 from diverset.types import Padded
 
-ProgressCallback = Callable[[int, int], None]
-"""Called with the number of finished items and of all items."""
 DecodedBatch = list[tuple[int, Tensor | str]]
 """Index of each image, and its pixels or the reason why it could not be read."""
 
@@ -46,7 +45,7 @@ def cache_images(
     storage: str = "float16",
     batch_size: int = 32,
     workers: int = 1,
-    progress: ProgressCallback | None = None,
+    progress: TaskCallback | None = None,
 ) -> CachedMaps:
     """The feature maps of images, extracted if they are not cached yet.
 
@@ -98,7 +97,7 @@ def cache_texts(
     precision: str = "bfloat16",
     storage: str = "float16",
     batch_size: int = 128,
-    progress: ProgressCallback | None = None,
+    progress: TaskCallback | None = None,
 ) -> CachedTokens:
     """The token states of texts, extracted if they are not cached yet; see `cache_images`."""
     _check_counts(len(texts), "texts", batch_size=batch_size)

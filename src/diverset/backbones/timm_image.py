@@ -1,8 +1,7 @@
 """Feature maps of any timm network, such as ResNeXt-101 WSL of the paper's Table 2.
 
-timm needs torchvision and has its own extra: `pip install 'diverset[timm]'`. It downloads weights
-from the hub unless they are in its cache. The paper's network is
-"resnext101_32x8d.fb_wsl_ig1b_ft_in1k" at size 512 with crop "squash".
+timm needs torchvision and has its own extra: `pip install 'diverset[timm]'`. Weights are read from
+the hub's cache. The paper's network is "resnext101_32x8d.fb_wsl_ig1b_ft_in1k" at size 512.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 
 from diverset.backbones.base import ImageBackbone
 from diverset.data.preprocess import INTERPOLATIONS, Preprocess
-from diverset.errors import OptionError, import_extra
+from diverset.errors import CheckpointError, import_extra
 
 
 class TimmImage(ImageBackbone):
@@ -22,22 +21,28 @@ class TimmImage(ImageBackbone):
     Args:
         name: one of `timm.list_models(pretrained=True)`.
         size: input pixels; by default those the weights were trained with.
-        allow_download: must be True, because timm downloads its weights.
     """
 
-    def __init__(self, name: str, size: int | None = None, allow_download: bool = False) -> None:
+    def __init__(self, name: str, size: int | None = None) -> None:
         super().__init__()
         timm: Any = import_extra("timm", "timm")
         data: Any = import_extra("timm.data", "timm")
-        if not allow_download:
-            raise OptionError(f"timm downloads the weights of {name!r}; pass allow_download=True")
+        hub: Any = import_extra("huggingface_hub", "timm")
         try:
+            file = hub.hf_hub_download(f"timm/{name}", "model.safetensors", local_files_only=True)
             network: Any = timm.create_model(
-                name, pretrained=True, features_only=True, out_indices=(-1,)
+                name,
+                pretrained=True,
+                pretrained_cfg_overlay={
+                    "file": file
+                },  # without it, timm would download the weights
+                features_only=True,
+                out_indices=(-1,),
             )
-        except (RuntimeError, ValueError) as error:
-            raise OptionError(
-                f"timm cannot create {name!r} ({error}); see timm.list_models(pretrained=True)"
+        except (OSError, RuntimeError, ValueError) as error:
+            raise CheckpointError(
+                f"timm cannot load {name!r} ({error}); run `hf download timm/{name}`, or choose "
+                "another of timm.list_models(pretrained=True)"
             ) from error
         self.name = name
         self.network: nn.Module = network

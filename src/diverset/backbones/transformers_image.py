@@ -28,16 +28,13 @@ class TransformersImage(ImageBackbone):
     """Pixels to a feature map by a model of the transformers library.
 
     Args:
-        source: a folder written by `save_pretrained`, or a name on the hub.
+        source: a folder written by `save_pretrained`, or a name in the hub's cache.
         size: input pixels; by default those of preprocessor_config.json or config.json.
-        allow_download: whether missing files may be downloaded from the hub.
     """
 
-    def __init__(
-        self, source: str | Path, size: int | None = None, allow_download: bool = False
-    ) -> None:
+    def __init__(self, source: str | Path, size: int | None = None) -> None:
         super().__init__()
-        network = load_network(source, allow_download)
+        network = load_network(source)
         self.name = Path(source).name
         self.network: nn.Module = getattr(network, "vision_model", network)  # CLIP has two halves
         accepted = inspect.signature(self.network.forward).parameters
@@ -52,7 +49,7 @@ class TransformersImage(ImageBackbone):
                 "give a SigLIP 2 of a fixed resolution"
             )
         trained = getattr(self.network.config, "image_size", None)
-        stored = load_image_settings(source, allow_download)
+        stored = load_image_settings(source)
         self.preprocess = preprocess_from(stored, trained, size)
         self.interpolate = "interpolate_pos_encoding" in accepted and trained != self.size
         self.eval()

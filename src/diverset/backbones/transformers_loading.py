@@ -1,6 +1,6 @@
 """Load networks of the transformers library without silent downloads or random weights.
 
-By default only local folders and the hub's cache are used.
+Only local folders and the hub's cache are used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", 
 """One of them holds the words of a tokenizer; transformers would continue with an empty one."""
 
 
-def load_network(source: str | Path, allow_download: bool = False) -> Any:
+def load_network(source: str | Path) -> Any:
     """A transformers model in float32 and evaluation mode, with every weight from the file."""
     transformers = import_extra("transformers", EXTRA)
-    with _without_progress_bar(), _reporting_errors(source, allow_download):
+    with _without_progress_bar(), _reporting_errors(source):
         network, report = transformers.AutoModel.from_pretrained(
             str(source),
-            local_files_only=not allow_download,
+            local_files_only=True,
             dtype=torch.float32,
             output_loading_info=True,
             trust_remote_code=False,
@@ -45,7 +45,7 @@ def load_network(source: str | Path, allow_download: bool = False) -> Any:
     return network.eval()
 
 
-def load_tokenizer(source: str | Path, allow_download: bool = False) -> Any:
+def load_tokenizer(source: str | Path) -> Any:
     """The tokenizer of a text model."""
     folder = Path(source)
     if folder.is_dir() and not any((folder / file).exists() for file in TOKENIZER_FILES):
@@ -54,9 +54,9 @@ def load_tokenizer(source: str | Path, allow_download: bool = False) -> Any:
             "again, or save the model together with its tokenizer"
         )
     transformers = import_extra("transformers", EXTRA)
-    with _reporting_errors(source, allow_download):
+    with _reporting_errors(source):
         return transformers.AutoTokenizer.from_pretrained(
-            str(source), local_files_only=not allow_download, trust_remote_code=False
+            str(source), local_files_only=True, trust_remote_code=False
         )
 
 
@@ -65,23 +65,23 @@ def load_image_processor(folder: Path, name: str) -> Any:
     transformers = import_extra("transformers", EXTRA)
     if not hasattr(transformers, name):
         raise MissingExtraError(
-            f"transformers {transformers.__version__} has no {name}, update it: "
+            f"transformers {transformers.__version__} has no {name}; update it: "
             f"pip install -U 'diverset[{EXTRA}]'"
         )
-    with _reporting_errors(folder, allow_download=False):
+    with _reporting_errors(folder):
         return getattr(transformers, name).from_pretrained(str(folder), local_files_only=True)
 
 
-def load_image_settings(source: str | Path, allow_download: bool = False) -> dict[str, Any]:
+def load_image_settings(source: str | Path) -> dict[str, Any]:
     """How images are prepared: preprocessor_config.json, or its content in processor_config.json;
     empty if there is neither."""
     hub = import_extra("transformers.utils", EXTRA)
     for file in ("preprocessor_config.json", "processor_config.json"):
-        with _reporting_errors(source, allow_download):
+        with _reporting_errors(source):
             path = hub.cached_file(
                 str(source),
                 file,
-                local_files_only=not allow_download,
+                local_files_only=True,
                 _raise_exceptions_for_missing_entries=False,
             )
             content = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
@@ -91,14 +91,13 @@ def load_image_settings(source: str | Path, allow_download: bool = False) -> dic
 
 
 @contextmanager
-def _reporting_errors(source: str | Path, allow_download: bool) -> Iterator[None]:
+def _reporting_errors(source: str | Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, KeyError, RuntimeError, UnpicklingError, SafetensorError) as error:
+        hint = f"check the path, or run `hf download {source}`"
         if Path(source).is_dir():
             hint = "the folder is incomplete or damaged, copy it again"
-        else:
-            hint = "check the name" if allow_download else "check it, or pass allow_download=True"
         reason = str(error).strip().split("\n")[0]
         message = f"transformers cannot load {str(source)!r} ({reason}); {hint}"
         raise CheckpointError(message) from error

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from diverset.backbones.base import TextBackbone, check_texts, largest_list
-from diverset.backbones.bert import load_bert, load_lower_bert
+from diverset.backbones.bert import load_bert, load_first_layers
 from diverset.backbones.trainable_blocks import TrainableTextBlocks
 from diverset.backbones.transformers_loading import load_network, load_tokenizer
 from diverset.errors import OptionError, ShapeError, import_extra
@@ -30,10 +30,9 @@ class TransformersText(TextBackbone):
     """Texts to token states by a transformer.
 
     Args:
-        source: a folder written by `save_pretrained`, or a name on the hub.
+        source: a folder written by `save_pretrained`, or a name in the hub's cache.
         name: in messages and file names; by default the last part of `source`.
         max_length: longer texts are truncated to this number of tokens.
-        allow_download: whether missing files may be downloaded from the hub.
         loaded: network and tokenizer of this source if they are loaded already.
     """
 
@@ -42,16 +41,12 @@ class TransformersText(TextBackbone):
         source: str | Path,
         name: str | None = None,
         max_length: int = MAX_LENGTH,
-        allow_download: bool = False,
         loaded: tuple[Any, Any] | None = None,
     ) -> None:
         super().__init__()
         if max_length < 3:
             raise OptionError(f"max_length is {max_length}; give 3 or more: start, token, end")
-        network, self.tokenizer = loaded or (
-            load_network(source, allow_download),
-            load_tokenizer(source, allow_download),
-        )
+        network, self.tokenizer = loaded or (load_network(source), load_tokenizer(source))
         self.name = name or Path(source).name
         self.network: nn.Module = getattr(network, "text_model", network)  # CLIP has two halves
         settings = self.network.config
@@ -125,7 +120,7 @@ def minilm_parts(
     """What `minilm().split(count)` returns, but faster and without the weights of the trainable
     blocks, which are loaded afterwards."""
     folder = _minilm_folder()
-    network, blocks, tokenizer = load_lower_bert(folder, count)
+    network, blocks, tokenizer = load_first_layers(folder, count)
     frozen = TransformersText(folder, "minilm", max_length, loaded=(network, tokenizer))
     return frozen.requires_grad_(False), TrainableTextBlocks("minilm", frozen.width, blocks)
 
