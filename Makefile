@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
-KERNEL := hatch_build.py $(wildcard src/diverset/index/kernel/*.[ch])
+KERNEL := hatch_build.py $(wildcard src/diverset/*/kernel/*.[ch])
 
 .PHONY: demo test lint types check docs package kernel install-locked clean
 
@@ -30,7 +30,7 @@ docs: $(READY)  ## the documentation site in site/, without a network
 package: $(READY)  ## wheel and sdist in dist/, checked in an empty environment
 	$(BIN)/python scripts/check_release.py
 
-kernel: $(READY)  ## compile the search kernel again
+kernel: $(READY)  ## compile the kernels again
 	$(INSTALL) --no-deps -e .
 
 $(READY): pyproject.toml constraints.txt $(KERNEL)

@@ -12,11 +12,12 @@ from index.index_support import make_index, make_sets
 
 from diverset.index import compiled, scan
 from diverset.index.block_checks import DamagedSegmentError
-from diverset.index.compiled import FOLDER, INSTRUCTION_SETS, CompiledSearch, load_kernel
+from diverset.index.compiled import FOLDER, CompiledSearch, load_kernel
 from diverset.index.explain import explain
 from diverset.index.quantized_codes import quantize
 from diverset.index.set_store import MAX_ALPHA, MIN_ALPHA
 from diverset.runtime import threads
+from diverset.runtime.compiled import INSTRUCTION_SETS
 
 if load_kernel() is None:
     pytest.skip("the kernel is not built; run make kernel", allow_module_level=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, byref, c_float, c_int64, c_void_p
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,10 @@ from diverset.index.quantized_codes import (
 )
 from diverset.index.scoring import Candidates, Found
 from diverset.index.set_store import Sets
+from diverset.runtime.compiled import load_kernel as load_library
 from diverset.runtime.threads import free_threads
 
 FOLDER = Path(__file__).parent / "kernel"
-INSTRUCTION_SETS = ("avx512vnni", "avx2", "baseline")  # the first that this processor has is used
 TENSORS_READ = ("means", "elements", "mean_scale", "spread", "scale", "error", "sets")
 ITEMS_PER_THREAD = 2048  # pairs of a query and an item; starting a thread costs about as many
 CANDIDATES_PER_THREAD = 128  # the same for candidates that are scored from their sets
@@ -88,17 +87,12 @@ class _Found(Structure):
     ]
 
 
-@cache
 def load_kernel() -> ctypes.CDLL | None:
-    """The kernel for the best instruction set of this processor; None if it was not built."""
-    for name in INSTRUCTION_SETS:
-        file = FOLDER / f"{name}.so"
-        if file.exists():
-            kernel = ctypes.CDLL(str(file))
-            if kernel.diverset_supported():
-                kernel.diverset_free.argtypes = [c_void_p]
-                return kernel
-    return None
+    """The kernel for this processor; None if it was not built."""
+    kernel = load_library(FOLDER)
+    if kernel is not None:
+        kernel.diverset_free.argtypes = [c_void_p]
+    return kernel
 
 
 class CompiledSearch:

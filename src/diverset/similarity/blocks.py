@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,9 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from diverset.errors import OptionError, check_choice
+from diverset.similarity.block_scorer import BlockScorer
 from diverset.similarity.chamfer import chamfer, chamfer_of_cosines
 from diverset.similarity.checks import check_sets
-from diverset.similarity.cosines import Buffers, by_slot, pairwise_cosines
+from diverset.similarity.compiled import compiled_smooth_chamfer
 from diverset.similarity.fast_smooth_chamfer import fast_smooth_chamfer
 from diverset.similarity.mil import mil, mil_of_cosines
 from diverset.similarity.smooth_chamfer import smooth_chamfer
@@ -154,7 +156,9 @@ def _block_scorer(
         if name not in known:
             has = ", ".join(known) or "none"
             raise OptionError(f"{similarity} has no option {name}; it has: {has}")
-    reduce, buffers = _REDUCTIONS[similarity], Buffers()
-    return by_slot, lambda images, texts: reduce(
-        pairwise_cosines(images, texts, buffers), **options
+    compiled = partial(compiled_smooth_chamfer, **options)
+    scorer = BlockScorer(
+        partial(_REDUCTIONS[similarity], **options),
+        compiled if similarity == "smooth_chamfer" else None,
     )
+    return scorer.by_slot, scorer

@@ -17,6 +17,7 @@ from torch import Tensor
 from diverset.errors import InputError, ShapeError
 from diverset.types import can_inspect
 
+CHECKED_AT_ONCE = 2**18  # numbers
 UNIT_TOLERANCE = 1e-2  # allows for sets stored in bfloat16, which has 8 significant bits
 
 ImageIndex = Sequence[int] | NDArray[np.integer] | Int[Tensor, " texts"]
@@ -56,8 +57,10 @@ def check_unit_length(name: str, sets: Tensor) -> None:
     """Raise unless every element has norm 1, within `UNIT_TOLERANCE`."""
     if not can_inspect(sets):
         return
+    # In parts, because torch converts all of them first.
+    parts = torch.split(sets.detach(), max(1, CHECKED_AT_ONCE // max(1, sets[:1].numel())))
     precision = torch.promote_types(sets.dtype, torch.float32)
-    norms = torch.linalg.vector_norm(sets.detach(), dim=-1, dtype=precision)
+    norms = torch.cat([torch.linalg.vector_norm(x, dim=-1, dtype=precision) for x in parts])
     good = (norms - 1).abs() <= UNIT_TOLERANCE  # False for NaN as well
     if good.all():
         return

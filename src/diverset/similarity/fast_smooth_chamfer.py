@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from numbers import Real
+from operator import add, mul
 
 import torch
 from jaxtyping import Float
@@ -30,13 +32,18 @@ def fast_smooth_chamfer(cosines: Cosines, alpha: float = 16.0) -> Float[Tensor, 
         scaled = cosines * alpha
         over_y, over_x = scaled.logsumexp(dim=2), scaled.logsumexp(dim=1)
         return (over_y.mean(dim=1) + over_x.mean(dim=1)) / (2 * alpha)
-    with_gradient = torch.is_grad_enabled() and cosines.requires_grad
-    exponentials = (cosines * alpha).exp() if with_gradient else cosines.mul_(alpha).exp_()
-    sum_y, sum_x = exponentials.sum(dim=2), exponentials.sum(dim=1)
-    if not with_gradient and _fits_one_logarithm(max(slots, text_slots), alpha):
-        over_y, over_x = sum_y.prod(dim=1).log_(), sum_x.prod(dim=1).log_()
-        return over_y.div_(slots).add_(over_x.div_(text_slots)).div_(2 * alpha)
-    return (sum_y.log().mean(dim=1) + sum_x.log().mean(dim=1)) / (2 * alpha)
+    if torch.is_grad_enabled() and cosines.requires_grad:
+        exponentials = (cosines * alpha).exp()
+        sum_y, sum_x = exponentials.sum(dim=2), exponentials.sum(dim=1)
+        return (sum_y.log().mean(dim=1) + sum_x.log().mean(dim=1)) / (2 * alpha)
+    exponentials = cosines.mul_(alpha).exp_()
+    # Sums of whole slices: several times faster than torch's reduction of a few numbers.
+    sum_y, sum_x = reduce(add, exponentials.unbind(2)), reduce(add, exponentials.unbind(1))
+    if fits_one_logarithm(max(slots, text_slots), alpha):
+        over_y, over_x = reduce(mul, sum_y.unbind(1)).log(), reduce(mul, sum_x.unbind(1)).log()
+    else:
+        over_y, over_x = sum_y.log().sum(dim=1), sum_x.log().sum(dim=1)
+    return over_y.div_(slots).add_(over_x.div_(text_slots)).div_(2 * alpha)
 
 
 def check_alpha(alpha: float) -> None:
@@ -45,6 +52,6 @@ def check_alpha(alpha: float) -> None:
         raise OptionError(f"alpha is {alpha!r}; smooth-Chamfer needs a number above 0 (paper: 16)")
 
 
-def _fits_one_logarithm(elements: int, alpha: float) -> bool:
-    """Whether the product of the sums of a set is a normal float32."""
-    return elements * (alpha + math.log(elements)) < MAX_LOGARITHM
+def fits_one_logarithm(elements: int, alpha: float) -> bool:
+    """Whether exponentials and the product of their sums over a set are normal float32 numbers."""
+    return alpha <= MAX_PLAIN_ALPHA and elements * (alpha + math.log(elements)) < MAX_LOGARITHM
