@@ -2,10 +2,9 @@
 
 import torch
 
+from diverset.config import PRECISIONS
 from diverset.errors import check_choice
 from diverset.runtime.torch_private import cpu_has_bfloat16
-
-PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:

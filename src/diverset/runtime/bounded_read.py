@@ -30,7 +30,7 @@ def read_file(path: str | Path, max_bytes: int) -> bytes:
     except IsADirectoryError as error:
         raise DataError(f"{path} is a folder; give a file") from error
     except ValueError as error:  # a NUL in the path
-        raise DataError(f"{str(path)!r} is not a path ({error})") from error
+        raise DataError(f"{str(path)!r} is not a path ({error}); give one") from error
     if data is None:
         raise DataError(f"{path} has more than {max_bytes / 2**20:,.0f} MiB; give a smaller file")
     return data

@@ -39,7 +39,7 @@ from diverset.photos.search.query import (
 )
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
-from diverset.runtime.torch_threads import torch_threads
+from diverset.runtime.threads import torch_threads
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
 CONFIDENCE_HITS = 10  # best hits that decide the confidence, however many are returned

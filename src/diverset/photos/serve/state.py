@@ -32,7 +32,7 @@ from diverset.photos.search.text_sets import Elements
 from diverset.photos.search.thumbnails import thumbnail
 from diverset.photos.serve.micro_batches import MicroBatches
 from diverset.photos.serve.schemas import IndexingStatus, ItemInfo, LibraryStatus
-from diverset.runtime.torch_threads import torch_threads
+from diverset.runtime.threads import torch_threads
 
 CACHE_BYTES = 64 * 2**20  # of thumbnails and overlays, about 10 KB each
 CACHED_MAPS = 256  # images whose maps of elements are kept, a few KB each

@@ -2,7 +2,7 @@ import threading
 
 import torch
 
-from diverset.runtime.torch_threads import torch_threads
+from diverset.runtime.threads import torch_threads
 
 
 def test_the_number_of_threads_holds_in_the_block_and_is_restored_after_it():
