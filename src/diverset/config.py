@@ -23,7 +23,13 @@ GRAPHS = ("coco", "f30k")
 MERGES = ("mean", "concatenate")
 LOCALS = ("words", "states")
 POOLINGS = ("max", "average", "gpo")
+MLP_READS = ("projection", "input", "nothing")
+INITIAL_SLOTS = ("learned", "random")
+SLOT_UPDATES = ("residual", "gru")
 DIRECTIONS = ("t2i", "i2t")
+SCAN_POOLINGS = ("lse", "mean")
+IMRAM_MODES = ("full", "text", "image")
+PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class ImageConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         check_choice("image.kind", self.kind, IMAGE_KINDS)
-        check_choice("image.mlp_reads", self.mlp_reads, ("projection", "input", "nothing"))
+        check_choice("image.mlp_reads", self.mlp_reads, MLP_READS)
         check_positive("image.input_width", self.input_width)
         check_positive("image.grid", self.grid)
         check_positive("image.position_scale", self.position_scale)
@@ -161,8 +167,8 @@ class SetConfig:
 
     def __post_init__(self) -> None:
         check_choice("set.kind", self.kind, (*SET_KINDS, PRECOMPUTED))
-        check_choice("set.initial", self.initial, ("learned", "random"))
-        check_choice("set.update", self.update, ("residual", "gru"))
+        check_choice("set.initial", self.initial, INITIAL_SLOTS)
+        check_choice("set.update", self.update, SLOT_UPDATES)
         for name in ("size", "iterations", "heads", "inner_width", "mlp_factor"):
             check_positive(f"set.{name}", getattr(self, name))
         _check_dropout("set.dropout", self.dropout)
@@ -200,8 +206,8 @@ class SimilarityConfig:
     def __post_init__(self) -> None:
         check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)
         check_choice("similarity.direction", self.direction, DIRECTIONS)
-        check_choice("similarity.pooling", self.pooling, ("lse", "mean"))
-        check_choice("similarity.mode", self.mode, ("full", "text", "image"))
+        check_choice("similarity.pooling", self.pooling, SCAN_POOLINGS)
+        check_choice("similarity.mode", self.mode, IMRAM_MODES)
         for name in ("alpha", "attention", "sharpness", "steps", "inner_width", "max_regions"):
             check_positive(f"similarity.{name}", getattr(self, name))
         _check_dropout("similarity.dropout", self.dropout)

@@ -16,8 +16,8 @@ DIM = 8
 SYSTEMS: dict[str, Callable[[], nn.Module]] = {
     "imram": lambda: Imram(DIM),
     "caan": lambda: Caan(DIM, 4),
-    "sgr": lambda: Sgraf("sgr", DIM, slots=6, width=4),
-    "saf": lambda: Sgraf("saf", DIM, slots=6, width=4),
+    "sgr": lambda: Sgraf("sgr", DIM, max_regions=6, width=4),
+    "saf": lambda: Sgraf("saf", DIM, max_regions=6, width=4),
     "naaf": Naaf,
 }
 
@@ -117,5 +117,5 @@ def test_bad_masks_are_named(name: str):
     images, mask = random_local([3, 2], 0, 0.0)
     with pytest.raises(ShapeError, match="texts have shape"):
         make_system(name)(images, mask, images, mask[:, :1])
-    with pytest.raises(InputError, match="a real input per item"):
+    with pytest.raises(InputError, match="has items without inputs; give booleans"):
         make_system(name)(images, mask & False, images, mask)

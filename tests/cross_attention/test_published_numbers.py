@@ -114,7 +114,7 @@ def test_caan_equals_the_formulas_of_its_paper(dtype: torch.dtype, tag: str):
 
 
 def load_sgraf(fixture: Fixture, kind: str) -> Sgraf:
-    model = Sgraf(kind, 32, slots=7, width=8, dropout=0.0).to(fixture.dtype)
+    model = Sgraf(kind, 32, max_regions=7, width=8, dropout=0.0).to(fixture.dtype)
     prefix = f"w/sim_enc_{kind.upper()}."
     names = {
         "local_comparison": "sim_tranloc_w",

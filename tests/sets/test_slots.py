@@ -173,7 +173,7 @@ def test_an_ablated_global_feature_has_no_effect():
 
 
 def test_invalid_options_are_rejected_by_name():
-    with pytest.raises(OptionError, match="inner_width 16 cannot be split into 3 heads"):
+    with pytest.raises(OptionError, match="inner_width is 16 and heads 3; give a multiple"):
         small(heads=3)
     with pytest.raises(OptionError, match="initial is 'zero'; choose one of: learned, random"):
         small(initial="zero")

@@ -22,9 +22,9 @@ from torch import Tensor
 from diverset.backbones.base import ImageBackbone, TextBackbone
 from diverset.backbones.cache_files import DONE, FORMAT, CacheWriter
 from diverset.backbones.cached_features import CachedMaps, CachedTokens
+from diverset.config import PRECISIONS
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
 from diverset.errors import DataError, OptionError, a_few, check_choice
-from diverset.runtime.autocast import PRECISIONS
 from diverset.runtime.prefetch import prefetch
 from diverset.runtime.progress import TaskCallback
 from diverset.types import Padded

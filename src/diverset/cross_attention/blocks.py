@@ -118,7 +118,10 @@ def check_local(name: str, local: Tensor, mask: Tensor) -> None:
             "(items, inputs, dim) and (items, inputs)"
         )
     if mask.dtype != torch.bool or (can_inspect(mask) and not mask.any(dim=1).all()):
-        raise InputError(f"the mask of {name} must be boolean, with a real input per item")
+        raise InputError(
+            f"the mask of {name} is {mask.dtype} or has items without inputs; give booleans, True "
+            "for at least one input of every item"
+        )
 
 
 def nonzero_rows(local: Local) -> Mask:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from diverset.config import IMRAM_MODES
 from diverset.cross_attention.attention import (
     EPSILON,
     all_products,
@@ -23,8 +24,6 @@ from diverset.cross_attention.attention import (
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 from diverset.cross_attention.linear import linear
 from diverset.errors import check_choice
-
-MODES = ("full", "text", "image")
 
 
 class Memory(nn.Module):
@@ -81,7 +80,7 @@ class Imram(nn.Module):
         max_memory: int = 4 * MAX_MEMORY,
     ) -> None:
         super().__init__()
-        check_choice("mode", mode, MODES)
+        check_choice("mode", mode, IMRAM_MODES)
         self.steps, self.sharpness, self.mode = steps, sharpness, mode
         self.normalize_queries, self.max_memory = normalize_queries, max_memory
         self.text_memory = Memory(dim) if mode != "image" else None

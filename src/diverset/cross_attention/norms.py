@@ -1,4 +1,4 @@
-"""Batch norms of SGRAF: one channel per region slot, and one channel caption by caption."""
+"""Batch norms of SGRAF: one channel per region, and one channel caption by caption."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from diverset.errors import ShapeError
 MOMENTUM, EPSILON = 0.1, 1e-5
 
 
-class SlotNorm(nn.Module):
-    """A batch norm with one channel per region slot, over the images that have this slot."""
+class RegionNorm(nn.Module):
+    """A batch norm with one channel per region by its number, over the images that have it."""
 
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, regions: int) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(slots)), nn.Parameter(torch.zeros(slots))
-        self.register_buffer("running_mean", torch.zeros(slots))
-        self.register_buffer("running_var", torch.ones(slots))
+        self.weight = nn.Parameter(torch.ones(regions))
+        self.bias = nn.Parameter(torch.zeros(regions))
+        self.register_buffer("running_mean", torch.zeros(regions))
+        self.register_buffer("running_var", torch.ones(regions))
 
     def forward(self, local: Local, mask: Mask) -> Local:
-        slots = local.shape[1]
-        if slots > len(self.weight):
+        regions = local.shape[1]
+        if regions > len(self.weight):
             raise ShapeError(
-                f"an image has {slots} regions or cells, but similarity.max_regions is "
+                f"an image has {regions} regions or cells, but similarity.max_regions is "
                 f"{len(self.weight)}; raise it"
             )
-        mean, var = self.running_mean[:slots], self.running_var[:slots]
+        mean, var = self.running_mean[:regions], self.running_var[:regions]
         if self.training:
             count = (mask.sum(dim=0) * local.shape[2]).clamp_min(1)
             real = mask[..., None]
@@ -39,7 +40,7 @@ class SlotNorm(nn.Module):
             var = ((local - mean[:, None]).square() * real).sum(dim=(0, 2)) / count
             self._update(mean.detach(), var.detach(), count, mask.any(dim=0))
         scaled = (local - mean[:, None]) / (var[:, None] + EPSILON).sqrt()
-        return scaled * self.weight[:slots, None] + self.bias[:slots, None]
+        return scaled * self.weight[:regions, None] + self.bias[:regions, None]
 
     def _update(self, mean: Tensor, var: Tensor, count: Tensor, seen: Tensor) -> None:
         unbiased = var * count / (count - 1).clamp_min(1)

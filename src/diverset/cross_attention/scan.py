@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from diverset.config import DIRECTIONS, SCAN_POOLINGS
 from diverset.cross_attention.attention import (
     all_products,
     attended_length,
@@ -54,8 +55,8 @@ def scan(
         pooling: "lse" or "mean" over the queries.
         max_memory: bytes for one block of pairs.
     """
-    check_choice("direction", direction, ("t2i", "i2t"))
-    check_choice("pooling", pooling, ("lse", "mean"))
+    check_choice("direction", direction, DIRECTIONS)
+    check_choice("pooling", pooling, SCAN_POOLINGS)
     if not (attention > 0 and sharpness > 0):
         raise OptionError(f"attention is {attention}, sharpness {sharpness}; give numbers above 0")
     check_same_width(images, texts)

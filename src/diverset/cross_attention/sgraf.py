@@ -24,7 +24,7 @@ from diverset.cross_attention.attention import (
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 from diverset.cross_attention.linear import linear
-from diverset.cross_attention.norms import CaptionNorm, SlotNorm
+from diverset.cross_attention.norms import CaptionNorm, RegionNorm
 from diverset.errors import check_choice
 
 KINDS = ("sgr", "saf")
@@ -41,16 +41,16 @@ class GlobalVector(nn.Module):
 
     Args:
         dim: width of local features.
-        slots: inputs per item where batch norms are used (images); None without (texts).
+        regions: of an image at most, one batch norm for each; None for texts, which have none.
         dropout: of both projections.
     """
 
-    def __init__(self, dim: int, slots: int | None, dropout: float = 0.4) -> None:
+    def __init__(self, dim: int, regions: int | None, dropout: float = 0.4) -> None:
         super().__init__()
         self.local, self.whole = nn.Linear(dim, dim), nn.Linear(dim, dim)
         self.weight, self.dropout = nn.Linear(dim, 1), nn.Dropout(dropout)
-        self.local_norm = None if slots is None else SlotNorm(slots)
-        self.whole_norm = None if slots is None else nn.BatchNorm1d(dim)
+        self.local_norm = None if regions is None else RegionNorm(regions)
+        self.whole_norm = None if regions is None else nn.BatchNorm1d(dim)
 
     def forward(self, local: Local, mask: Mask) -> Float[Tensor, "items dim"]:
         real = mask[..., None]
@@ -125,7 +125,7 @@ class Sgraf(nn.Module):
     Args:
         kind: "sgr" or "saf"; the published SGRAF is the mean of one model of each.
         dim: width of local features.
-        slots: largest number of regions (36 published), for the batch norm of each.
+        max_regions: largest number of regions (36 published), for the batch norm of each.
         width: m, width of a comparison.
         dropout: of the global vectors.
         max_memory: bytes for one block of pairs.
@@ -135,7 +135,7 @@ class Sgraf(nn.Module):
         self,
         kind: str,
         dim: int,
-        slots: int = 36,
+        max_regions: int = 36,
         width: int = 256,
         dropout: float = 0.4,
         max_memory: int = 4 * MAX_MEMORY,
@@ -143,7 +143,7 @@ class Sgraf(nn.Module):
         super().__init__()
         check_choice("kind", kind, KINDS)
         self.max_memory = max_memory
-        self.image_vector = GlobalVector(dim, slots, dropout)
+        self.image_vector = GlobalVector(dim, max_regions, dropout)
         self.text_vector = GlobalVector(dim, None, dropout)
         self.local_comparison, self.global_comparison = nn.Linear(dim, width), nn.Linear(dim, width)
         self.graph = GraphReasoning(width) if kind == "sgr" else None

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from diverset.config import GRAPHS
 from diverset.errors import check_choice
 from diverset.features.checks import check_inputs
 from diverset.features.convolution import cells_of, grid_of
@@ -18,7 +19,6 @@ from diverset.types import Features, Maps, Padded
 LAYERS = 4
 TINY = 1e-12
 """Floor of a norm; the published model has none and divides 0 by 0."""
-VARIANTS = ("coco", "f30k")
 
 
 class GraphLayer(nn.Module):
@@ -67,7 +67,7 @@ class GraphRegionFeatures(nn.Module):
         grid: int | None = None,
     ) -> None:
         super().__init__()
-        check_choice("variant", variant, VARIANTS)
+        check_choice("variant", variant, GRAPHS)
         self.input_width, self.width, self.corrected = input_width, dim, corrected
         self.grid = grid
         self.normalize_projection = variant == "coco"

@@ -5,6 +5,7 @@ Only real regions are computed, so that batch-norm statistics do not depend on p
 
 from torch import nn
 
+from diverset.config import MLP_READS
 from diverset.errors import check_choice
 from diverset.features.checks import check_inputs
 from diverset.features.pooling import make_pool
@@ -27,7 +28,7 @@ class RegionFeatures(nn.Module):
         pooling: str = "max",
     ) -> None:
         super().__init__()
-        check_choice("mlp_reads", mlp_reads, ["projection", "input", "nothing"])
+        check_choice("mlp_reads", mlp_reads, MLP_READS)
         self.input_width, self.width, self.mlp_reads = input_width, dim, mlp_reads
         self.fc = nn.Linear(input_width, dim)
         if mlp_reads == "nothing":

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from diverset.config import PRECOMPUTED, ModelConfig
+from diverset.config import PRECISIONS, PRECOMPUTED, ModelConfig
 from diverset.errors import OptionError, check_choice, check_positive
 
 FORMATS = ("karpathy", "coco", "precomp", "table")
@@ -17,7 +17,6 @@ LOSSES = ("triplet", "contrastive", "soft_contrastive")
 STARTS = ("mean", "contrastive")
 SCHEDULES = ("cosine", "step", "constant")
 OPTIMIZERS = ("adamw", "adam")
-PRECISIONS = ("float32", "bfloat16", "float16")
 ROLES = ("train", "val", "test")
 ALL = "all"  # name of a split: everything in the caption files
 
@@ -92,7 +91,7 @@ class DataConfig(FilesConfig):
     crop_scale: float = 1.0
     """Smallest share of an image that a random crop keeps; 1 uses the whole image."""
     views: int = 1
-    """Cached views of each image under a frozen backbone; those after the first are crops."""
+    """Cached views of each image, if the backbone is frozen; those after the first are crops."""
     short_texts: float = 0.0
     """Share of the texts of a training batch that are short: noun phrases of the captions, and
     labels of the image if the Karpathy file has a list "labels" per image."""

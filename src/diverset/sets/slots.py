@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from diverset.config import INITIAL_SLOTS, SLOT_UPDATES
 from diverset.errors import OptionError, check_choice
 from diverset.sets.feed_forward import feed_forward
 from diverset.sets.random_slots import random_slots
@@ -56,10 +57,12 @@ class SlotSets(nn.Module):
         add_global: bool = True,
     ) -> None:
         super().__init__()
-        check_choice("initial", initial, ["learned", "random"])
-        check_choice("update", update, ["residual", "gru"])
+        check_choice("initial", initial, INITIAL_SLOTS)
+        check_choice("update", update, SLOT_UPDATES)
         if inner_width % heads:
-            raise OptionError(f"inner_width {inner_width} cannot be split into {heads} heads")
+            raise OptionError(
+                f"inner_width is {inner_width} and heads {heads}; give a multiple of the heads"
+            )
         self.size, self.iterations, self.heads, self.initial = size, iterations, heads, initial
         # Random slots share one mean and one log sigma.
         self.slots = nn.Parameter(random_slots(size if initial == "learned" else 2, dim))

@@ -28,7 +28,7 @@ class TransformerSets(nn.Module):
     ) -> None:
         super().__init__()
         if dim % heads:
-            raise OptionError(f"dim {dim} cannot be split into {heads} heads")
+            raise OptionError(f"dim is {dim} and heads {heads}; give a multiple of the heads")
         self.size, self.iterations = size, iterations
         self.slots = nn.Parameter(random_slots(size, dim))
         self.input_norm = nn.LayerNorm(input_width)
