@@ -61,7 +61,7 @@ def test_a_local_folder_takes_precedence_over_the_hub(cache, tmp_path):
     local = make_model()
     local.save_pretrained("runs/sets")
     assert Model.from_pretrained("runs/sets").fingerprint() == local.fingerprint()
-    with pytest.raises(OptionError, match="revision is 'next', but runs/sets is not a name"):
+    with pytest.raises(OptionError, match="revision is 'next', but runs/sets is a folder"):
         Model.from_pretrained("runs/sets", revision="next")
 
 

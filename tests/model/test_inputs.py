@@ -130,7 +130,7 @@ def test_invalid_arrays_and_options_are_rejected():
             reads_maps.encode_images(bad)
     with pytest.raises(OptionError, match="lengths count regions"):
         reads_maps.encode_images(torch.randn(2, 5, 2, 2), [1, 1])
-    with pytest.raises(OptionError, match="dim 8 cannot be split into 3 heads"):
+    with pytest.raises(OptionError, match="dim is 8 and heads 3; give a multiple"):
         make_model(image_set={"kind": "transformer", "heads": 3})
 
 

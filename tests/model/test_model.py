@@ -71,7 +71,10 @@ def test_the_fingerprint_changes_with_the_weights():
         ({"dim": "8"}, "dim is '8'; its type is int"),
         ({"similarity": {"alpha": -1}}, "similarity.alpha is -1"),
         ({"image": {"dropout": 1.0}}, "image.dropout is 1.0"),
-        ({"image_set": {"heads": 3, "inner_width": 16}}, "16 cannot be split into 3 heads"),
+        (
+            {"image_set": {"heads": 3, "inner_width": 16}},
+            "inner_width is 16 and heads 3; give a multiple",
+        ),
     ],
 )
 def test_invalid_options_are_rejected_by_name(changes, message):

@@ -98,7 +98,7 @@ def test_the_number_of_heads_is_an_option(files):
     four, one = (Model.from_reference(path, vocabulary, heads=heads) for heads in (4, 1))
     regions = NUMBERS["in.img"][:1]
     assert not torch.allclose(four.encode_images(regions), one.encode_images(regions))
-    with pytest.raises(OptionError, match="heads is 5, which does not divide the inner width 64"):
+    with pytest.raises(OptionError, match="heads is 5; give a divisor of the inner width 64"):
         Model.from_reference(path, vocabulary, heads=5)
 
 
@@ -182,7 +182,7 @@ def test_the_mask_word_is_added_as_in_the_released_code(files):
         ("txt_pooling", "max", "txt_pooling = 'max'"),
         ("denominator", 1.0, "denominator = 1.0"),
         ("spm_img_pos_enc_type", "sine", "spm_img_pos_enc_type = 'sine'"),
-        ("temperature", "x", "temperature .* is 'x', not a number"),
+        ("temperature", "x", "temperature .* is 'x'; it must be a number"),
     ],
 )
 def test_unsupported_training_arguments_are_rejected(files, name, value, message):

@@ -24,7 +24,7 @@ def test_a_damaged_checkpoint_raises(tmp_path):
 
 def test_a_file_with_another_name_is_not_a_checkpoint(tmp_path):
     (tmp_path / "model.pt").write_bytes(b"x")
-    with pytest.raises(CheckpointError, match="not named like a checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint; give a file step-STEP"):
         load_checkpoint(tmp_path / "model.pt")
 
 

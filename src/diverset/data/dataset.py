@@ -132,8 +132,8 @@ class CaptionDataset:
             caption = int(outside[0])
             raise DataError(
                 f"caption {caption} of {self.name} belongs to image "
-                f"{int(self.image_index[caption])}, but there are {len(self)} images: "
-                f"indices go from 0 to {len(self) - 1}"
+                f"{int(self.image_index[caption])}, but there are {len(self)} images; "
+                f"give indices from 0 to {len(self) - 1}"
             )
         counts = np.bincount(self.image_index, minlength=len(self))
         bare = [self.image_ids[image] for image in np.flatnonzero(counts == 0)]

@@ -77,7 +77,9 @@ def _read(path: str | Path) -> bytes:
     except FileNotFoundError as error:
         raise DataError(f"there is no image {path}; check the path") from error
     except OSError as error:
-        raise DataError(f"cannot read the image {path} ({error.strerror})") from error
+        raise DataError(
+            f"cannot read the image {path} ({error.strerror}); check the file"
+        ) from error
 
 
 def formats() -> tuple[str, ...]:

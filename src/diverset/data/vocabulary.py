@@ -63,7 +63,9 @@ class Vocabulary:
             try:
                 state = json.loads(content)
             except (ValueError, RecursionError) as error:
-                raise VocabularyError(f"{path} is not complete JSON ({error})") from error
+                raise VocabularyError(
+                    f"{path} is not complete JSON ({error}); copy it again"
+                ) from error
         else:
             state = read_pickled(path, content)
         return cls(_entries(path, state))

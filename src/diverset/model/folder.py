@@ -72,12 +72,15 @@ def read_config(folder: str | PathLike[str]) -> dict[str, Any]:
             "wrote"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path / CONFIG} is not complete JSON ({error})") from error
+        raise CheckpointError(
+            f"{path / CONFIG} is not complete JSON ({error}); copy it again"
+        ) from error
     if not isinstance(content, dict) or not set(content) >= FIELDS:
         kind = content.get("model_type") if isinstance(content, dict) else None
-        hint = f" but of a {kind}; of these, {', '.join(DUAL_ENCODERS)} can be loaded"
+        hint = f" but of a {kind} (of these, {', '.join(DUAL_ENCODERS)} can be loaded)"
         raise CheckpointError(
-            f"{path / CONFIG} is not the config of a diverset model{hint if kind else ''}"
+            f"{path / CONFIG} is not the config of a diverset model{hint if kind else ''}; give "
+            "another folder"
         )
     if content["format"] != FORMAT:
         raise CheckpointError(

@@ -57,7 +57,7 @@ def local_folder(
     if is_hub_name(str(name)):
         return hub_folder(str(name), allow_download, revision)
     if revision is not None:
-        raise OptionError(f"revision is {revision!r}, but {name} is not a name on the hub")
+        raise OptionError(f"revision is {revision!r}, but {name} is a folder; omit the revision")
     return Path(name)
 
 

@@ -61,7 +61,7 @@ def load(
             folder, device, 1 if spec.crops is None else spec.crops, spec.prompts
         )
     if spec.has_options:
-        raise OptionError(f"{name} has options, which only CLIP and SigLIP models take")
+        raise OptionError(f"{name} is not a CLIP or SigLIP; omit the options after '?'")
     from diverset.model.model import Model  # imports torch
 
     return Model.from_folder(folder, device, texts_only)

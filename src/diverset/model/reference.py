@@ -108,7 +108,7 @@ def _unpickle(checkpoint: str | PathLike[str]) -> dict[str, Any]:
         with torch.serialization.safe_globals([argparse.Namespace, *NUMPY_NUMBERS]):
             content = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise CheckpointError(f"cannot read {checkpoint}: {error.strerror}") from error
+        raise CheckpointError(f"cannot read {checkpoint}: {error.strerror}; check it") from error
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{checkpoint} is damaged or contains more than tensors, numbers and arguments; none "
@@ -137,7 +137,8 @@ def _merge_iterations(
     for name, tensor in state.items():
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise CheckpointError(
-                f"{name!r} in {source} is a {type(tensor).__name__}, not a tensor"
+                f"{name!r} in {source} is a {type(tensor).__name__}; give a file whose 'model' "
+                "holds tensors only"
             )
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise CheckpointError(f"{name} in {source} holds NaN or infinity; its training failed")

@@ -100,12 +100,12 @@ def _slots_config(
     if not isinstance(heads, int):
         raise OptionError(f"heads is {heads!r}; give a whole number (released code: 4)")
     if heads < 1 or inner % heads:
-        raise OptionError(f"heads is {heads}, which does not divide the inner width {inner}")
+        raise OptionError(f"heads is {heads}; give a divisor of the inner width {inner}")
     first, second = tensors[prefix + "mlp.1.weight"], tensors[prefix + "mlp.4.weight"]
     if len(first) != second.shape[1]:
         raise CheckpointError(
-            f"the MLP in {source} expands to {len(first)} and reads {second.shape[1]}: gated "
-            "activations are not supported"
+            f"the MLP in {source} expands to {len(first)} and reads {second.shape[1]}; only "
+            "models without gated activations are supported"
         )
     return SetConfig(
         size=size,
@@ -144,5 +144,7 @@ def _number(args: dict[str, Any], name: str, default: float, source: str) -> flo
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise CheckpointError(f"{name} in the arguments of {source} is {value!r}, not a number")
+        raise CheckpointError(
+            f"{name} in the arguments of {source} is {value!r}; it must be a number"
+        )
     return float(value)

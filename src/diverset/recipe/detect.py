@@ -32,7 +32,7 @@ def detect_dataset(
     if not path.exists():
         raise DataError(f"{path} does not exist; give the folder of a dataset, or a caption file")
     if file is not None and not path.is_dir():
-        raise OptionError(f"--file names a file in a folder, but {path} is a file")
+        raise OptionError(f"{path} is a file; give its folder, or omit --file {file}")
     root = path
     if not path.is_dir():
         root, file = path.parent, path.name

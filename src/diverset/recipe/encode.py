@@ -11,15 +11,15 @@ from diverset.model import Model
 from diverset.model.encoder import Encoder, join_sets
 from diverset.recipe.sources import InputSource
 from diverset.recipe.splits import SplitData
+from diverset.runtime.progress import TaskCallback
 
-BATCH = 128
+IMAGE_BATCH, TEXT_BATCH = 128, 512
 
 
 def encode_split(
     model: Model,
     split: SplitData,
-    batch_size: int = BATCH,
-    progress: Callable[[int, int], None] | None = None,
+    progress: TaskCallback | None = None,
     precision: str = "float32",
 ) -> tuple[Tensor, Tensor]:
     """Image sets and text sets of a split, on the CPU, in evaluation mode."""
@@ -32,8 +32,8 @@ def encode_split(
         if progress is not None:
             progress(done, total)
 
-    images = _encode(model.image_encoder, split.images, batch_size, precision, report)
-    texts = _encode(model.text_encoder, split.texts, 4 * batch_size, precision, report)
+    images = _encode(model.image_encoder, split.images, IMAGE_BATCH, precision, report)
+    texts = _encode(model.text_encoder, split.texts, TEXT_BATCH, precision, report)
     return images, texts
 
 

@@ -92,7 +92,7 @@ def read_recipe(file: str | Path) -> Recipe:
             f"cannot read the recipe {file} ({error.strerror}); check the path"
         ) from error
     except yaml.YAMLError as error:
-        raise CheckpointError(f"the recipe {file} is not YAML: {error}") from error
+        raise CheckpointError(f"the recipe {file} is not YAML ({error}); correct it") from error
     return from_dict(Recipe, values or {})
 
 

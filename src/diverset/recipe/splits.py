@@ -1,6 +1,6 @@
 """A split of a recipe's data, ready to be encoded or trained on.
 
-Features of frozen backbones, or of frozen blocks below trainable ones, are extracted once into the
+Features of frozen backbones, or of frozen blocks before trainable ones, are extracted once into the
 feature cache. Backbones that are trained from their input get pixels and tokens.
 """
 

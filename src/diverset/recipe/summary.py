@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 from diverset.data import CaptionDataset, open_image
 from diverset.errors import DataError, a_few
 from diverset.runtime.prefetch import prefetch
-from diverset.runtime.progress import Progress
+from diverset.runtime.progress import Progress, TaskCallback
 
 MIN_SIZE = 64  # a JPEG is read to its end, but decoded at down to 1/8 of its size
 SAMPLES = 3
@@ -78,7 +78,7 @@ def summarize(dataset: CaptionDataset, progress: Progress | None = None) -> Spli
     )
 
 
-def _broken_files(paths: Sequence[Path], progress: Callable[[int, int], None]) -> tuple[str, ...]:
+def _broken_files(paths: Sequence[Path], progress: TaskCallback) -> tuple[str, ...]:
     broken = []
     for index, is_broken in enumerate(prefetch(_is_broken, paths, workers=4)):
         broken += [str(paths[index])] if is_broken else []

@@ -48,10 +48,12 @@ def load_checkpoint(file: Path) -> dict[str, Any]:
     try:
         data = file.read_bytes()
     except OSError as error:
-        raise CheckpointError(f"cannot read {file}: {error.strerror}") from error
+        raise CheckpointError(
+            f"cannot read {file}: {error.strerror}; check its permissions"
+        ) from error
     name = NAME.fullmatch(file.name)
     if name is None:
-        raise CheckpointError(f"{file} is not named like a checkpoint: step-STEP-CHECKSUM.pt")
+        raise CheckpointError(f"{file} is not a checkpoint; give a file step-STEP-CHECKSUM.pt")
     if _checksum(data) != name[2]:
         older = [other for other in _list(file.parent) if other.name < file.name]
         advice = f"delete it to resume from {older[-1].name}" if older else "start the run again"

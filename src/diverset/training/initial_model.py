@@ -51,12 +51,11 @@ def load_weights(config: ModelConfig, name: str) -> Model:
 
 def growing_sides(config: ModelConfig, saved: ModelConfig) -> list[str]:
     """The sides on which a model with one learned slot is continued with several."""
+    sets = {"image": (saved.image_set, config.image_set), "text": (saved.text_set, config.text_set)}
     return [
         side
-        for side in ("image", "text")
-        for old in [getattr(saved, f"{side}_set")]
-        if old.size == 1 and old.kind == "slots" and old.initial == "learned"
-        if getattr(config, f"{side}_set").size > 1
+        for side, (old, new) in sets.items()
+        if (old.kind, old.initial, old.size) == ("slots", "learned", 1) and new.size > 1
     ]
 
 
@@ -64,8 +63,7 @@ def grow_slots(saved: SavedModel, config: ModelConfig) -> dict[str, Tensor]:
     """The saved weights, with several slots where the model is to have more than its only one.
 
     Each is the learned slot plus standard normal noise, as large as new slots are. With one slot
-    the attention is constant, so its queries and keys have not been trained: the new slots start
-    to compete without any habit.
+    the attention is constant, so its queries and keys have not been trained.
     """
     tensors = dict(saved.tensors)
     for side in growing_sides(config, saved.config):
@@ -93,16 +91,13 @@ def _check_backbones(model: Model, saved: SavedModel, name: str) -> None:
     """Raise unless the frozen backbones are those that the weights were trained with."""
     for side, fingerprint in model.frozen_fingerprints().items():
         # The fingerprint includes the input size, which may differ.
-        resized = side == "image" and _size(model.config) != _size(saved.config)
+        sizes = model.config.image.backbone_size, saved.config.image.backbone_size
+        resized = side == "image" and sizes[0] != sizes[1]
         if not resized and saved.frozen_backbones.get(side) != fingerprint:
             raise CheckpointError(
                 f"{name} was trained with the {side} backbone {saved.frozen_backbones.get(side)}, "
                 f"the installed one is {fingerprint}; install the package version of the former"
             )
-
-
-def _size(config: ModelConfig) -> int | None:
-    return config.image.backbone_size
 
 
 def _yaml(value: Any) -> str:

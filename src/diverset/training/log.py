@@ -35,24 +35,21 @@ class TrainLog:
         values = {name: float(loss.detach()) for name, loss in losses.items()}
         self._write(step=step, epoch=epoch, lr=lr, **values)
         for name, value in values.items():
-            self._scalar(f"train/{name}", value, step)
+            self.board.add_scalar(f"train/{name}", value, step)
 
     def validation(self, step: int, epoch: int, reports: Mapping[str, Report]) -> None:
         """Reports by validation set; a recipe with one dataset calls its set "val"."""
-        if list(reports) == ["val"]:
-            self._write(step=step, epoch=epoch, val=reports["val"].to_dict())
-        else:
-            values = {name: report.to_dict() for name, report in reports.items()}
-            self._write(step=step, epoch=epoch, val=values)
+        values = {name: report.to_dict() for name, report in reports.items()}
+        self._write(
+            step=step, epoch=epoch, val=values["val"] if list(values) == ["val"] else values
+        )
         for name, report in reports.items():
-            self._scalar("val/rsum" if name == "val" else f"val/{name}/rsum", report.rsum, step)
+            scalar = "val/rsum" if name == "val" else f"val/{name}/rsum"
+            self.board.add_scalar(scalar, report.rsum, step)
 
     def _write(self, **values: Any) -> None:
         with open(self.file, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
-
-    def _scalar(self, name: str, value: float, step: int) -> None:
-        self.board.add_scalar(name, value, step)
 
 
 def _step(line: str) -> int:

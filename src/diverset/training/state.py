@@ -25,7 +25,7 @@ from diverset.training.optim import make_optimizer, make_scheduler
 from diverset.training.rng import RngState, gather_rng_states, restore_rng_state
 
 FORMAT = 3
-"""Of a checkpoint; raised whenever its fields change."""
+"""Version of a checkpoint's fields."""
 COUNTERS = ("epoch", "batch", "step", "best_rsum", "best_epoch", "seconds", "history")
 
 
@@ -146,7 +146,7 @@ class TrainState:
         return True
 
     def _set_learning_rates(self) -> None:
-        """The rates of the next step; stored ones are those of a run with fewer epochs, perhaps."""
+        """The rates of the next step: those of a checkpoint may be of a run with fewer epochs."""
         rates = zip(self.scheduler.base_lrs, self.scheduler.lr_lambdas, strict=True)
         for group, (base, factor) in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = base * factor(self.scheduler.last_epoch)

@@ -17,7 +17,7 @@ from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import compare
 from diverset.model import Model
 from diverset.model.slot_maps import slot_maps
-from diverset.recipe.encode import BATCH, encode_split
+from diverset.recipe.encode import IMAGE_BATCH, encode_split
 from diverset.recipe.splits import SplitData, open_split
 from diverset.reproduce.demo.matches import Box, points_into, slot_shares
 from diverset.reproduce.demo.recipe import CONTROL, SETS
@@ -85,8 +85,8 @@ def compute_result(runs: Mapping[str, Path], cache: Path) -> DemoResult:
         split = open_split(data, "test", model, cache)
         images, texts = encode_split(model, split)
         showcases[name] = showcase(split, model.similarity(images, texts))
-    starts = range(0, len(split.images), BATCH)
-    rows = [range(start, min(start + BATCH, len(split.images))) for start in starts]
+    starts = range(0, len(split.images), IMAGE_BATCH)
+    rows = [range(start, min(start + IMAGE_BATCH, len(split.images))) for start in starts]
     maps = [slot_maps(model.image_encoder, split.images.batch(batch)) for batch in rows]
     return DemoResult(
         reports={SETS: sets, CONTROL: control},
