@@ -11,7 +11,7 @@ from support import random_sets
 from diverset.errors import OptionError
 from diverset.runtime import compiled as libraries
 from diverset.runtime.compiled import FOLDER, INSTRUCTION_SETS, load_kernel
-from diverset.runtime.torch_threads import torch_threads
+from diverset.runtime.threads import torch_threads
 from diverset.similarity import blocks, similarity_matrix, smooth_chamfer_of_cosines
 from diverset.similarity.compiled import compiled_smooth_chamfer
 
