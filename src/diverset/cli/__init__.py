@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from diverset.cli import photos, research, store
-from diverset.cli.verb import Verbs
+from diverset.cli.verb import Verbs, add_flag
 from diverset.errors import DiversetError
 from diverset.runtime.terminal import printable
 
@@ -48,7 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (DiversetError, OSError) as error:
-        print(printable(f"{args.parser.prog}: {error}"), file=sys.stderr)
+        path = isinstance(error, OSError)
+        hint = "; check the path, its permissions and the free space" if path else ""
+        print(printable(f"{args.parser.prog}: {error}{hint}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("\nInterrupted. Run the same command again to resume.", file=sys.stderr)
@@ -62,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Search images by text and text by images, with sets of embeddings.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    add_flag(parser, "--version", "print the version and exit")
     parser.set_defaults(run=_version_or_help, parser=parser)
     # argparse cannot group subcommands: they are hidden here and listed in the epilog.
     verbs: Verbs = parser.add_subparsers(prog="diverset", metavar="VERB", help=argparse.SUPPRESS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from diverset.cli.verb import Verbs, add_data_options, add_verb, path, require
+from diverset.cli.verb import Verbs, add_data_options, add_flag, add_verb, path, require
 
 
 def add_calibrate(verbs: Verbs) -> None:
@@ -23,6 +23,7 @@ def add_calibrate(verbs: Verbs) -> None:
     )
     parser.add_argument(
         "model",
+        type=path,
         metavar="RUN_OR_MODEL",
         help="a folder, a shipped model (photos), or a CLIP or SigLIP by folder or hub name",
     )
@@ -36,7 +37,7 @@ def add_calibrate(verbs: Verbs) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, help="seed of the random queries (default: 0)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only measure, write nothing")
+    add_flag(parser, "--dry-run", "only measure, write nothing")
 
 
 def _calibrate(args: argparse.Namespace) -> int:

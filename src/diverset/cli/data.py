@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import Verbs, add_data_options, add_verb, path, require
+from diverset.cli.verb import Verbs, add_data_options, add_flag, add_verb, path, require
+from diverset.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from diverset.recipe.config import DataConfig
@@ -35,15 +36,14 @@ def add_data(verbs: Verbs) -> None:
     group = parser.add_argument_group("data that is not from a recipe")
     add_data_options(group)
     group.add_argument("--split", help="name of the split (default: all of them)")
-    parser.add_argument("--quick", action="store_true", help="do not decode the images")
-    parser.add_argument("--json", action="store_true", help="print JSON, with all file names")
+    add_flag(parser, "--quick", "do not decode the images")
+    add_flag(parser, "--json", "print JSON, with all file names")
 
 
 def _run(args: argparse.Namespace) -> int:
     import json
     from dataclasses import asdict
 
-    from diverset.errors import DataError
     from diverset.recipe.datasets import DatasetReader
     from diverset.recipe.summary import SplitSummary, summarize
     from diverset.runtime.progress import Progress
@@ -92,5 +92,10 @@ def _resolve_data(args: argparse.Namespace) -> tuple[DataConfig, list[str]]:
         return data, [args.split] if args.split else recipe_splits(data)
     if args.overrides:
         args.parser.error(f"unrecognized arguments: {' '.join(args.overrides)}")
+    if not source.exists():
+        raise OptionError(
+            f"there is neither a recipe nor a file or folder {source}; check the name, or give one "
+            f"of the recipes: {', '.join(named_recipes())}"
+        )
     data = detect_dataset(source, format=args.format, file=args.file, images=args.images)
     return data, [args.split] if args.split else file_splits(data)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from diverset.cli.verb import (
+    MODEL,
     Verbs,
     add_cache,
     add_data_options,
     add_device,
+    add_flag,
     add_verb,
     cache_folder,
+    count,
     element,
     path,
     require,
@@ -25,20 +27,14 @@ def add_evaluate(verbs: Verbs) -> None:
         "measure the recalls of a model, or of several models as an ensemble",
         _evaluate,
         "diverset evaluate runs/a --data flickr8k --split val",
-        "diverset evaluate runs/a runs/b --similarity chamfer --json both.json",
+        "diverset evaluate runs/a runs/b --similarity chamfer --json > both.json",
         "diverset evaluate runs/a --against runs/b --data flickr8k --split val",
         "diverset evaluate photos --data my-data/captions.csv --images my-photos --split all",
         "diverset evaluate photos --data coco --split test --eccv",
         "diverset evaluate photos --data coco --split test --protocol coco_1k",
         'diverset evaluate "models/clip?crops=5" --data flickr8k --split val',
     )
-    parser.add_argument(
-        "models",
-        nargs="+",
-        type=path,
-        metavar="RUN_OR_MODEL",
-        help="a folder, a shipped model (photos), or a CLIP or SigLIP by folder or hub name",
-    )
+    parser.add_argument("models", nargs="+", type=path, metavar="RUN_OR_MODEL", help=MODEL)
     group = parser.add_argument_group("data (default: from the recipe of the run)")
     group.add_argument(
         "--data", dest="root", type=path, metavar="DATA", help="folder or caption file"
@@ -76,13 +72,11 @@ def add_evaluate(verbs: Verbs) -> None:
     )
     add_cache(parser)
     add_device(parser)
-    parser.add_argument("--json", type=path, metavar="FILE", help="also write the report as JSON")
+    add_flag(parser, "--json", "print JSON")
 
 
 def _add_measurements(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--eccv", action="store_true", help="ECCV Caption and CxC, on COCO's test split"
-    )
+    add_flag(group, "--eccv", "ECCV Caption and CxC, on COCO's test split")
     group.add_argument("--cxc", type=path, metavar="FOLDER", help="CxC with these annotations")
     group.add_argument(
         "--objects",
@@ -92,16 +86,14 @@ def _add_measurements(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--hubness",
-        type=int,
+        type=count,
         nargs="?",
         const=512,
         metavar="QUERIES",
         help="recalls with hubness correction, by the stored query bank or a new one of this many "
         "training queries (default: 512)",
     )
-    group.add_argument(
-        "--save-bank", action="store_true", help="store the new query bank with the model"
-    )
+    add_flag(group, "--save-bank", "store the new query bank with the model")
 
 
 def _evaluate(args: argparse.Namespace) -> int:
@@ -120,12 +112,11 @@ def _evaluate(args: argparse.Namespace) -> int:
         report, other, comparison = compare(
             args.models, args.against, options, cache=cache, device=device
         )
-        print(f"{report}\n\nagainst {' + '.join(args.against)}: {comparison}")
-        compared = {"against": other.to_dict(), "comparison": asdict(comparison)}
+        text = f"{report}\n\nagainst {' + '.join(args.against)}: {comparison}"
+        content = {"against": other.to_dict(), "comparison": asdict(comparison)}
     else:
-        report, compared = evaluate(args.models, options, cache=cache, device=device), {}
-        print(report)
-    if args.json:
-        content = json.dumps(report.to_dict() | compared, indent=2, allow_nan=False)
-        Path(args.json).write_text(content + "\n", encoding="utf-8")
+        report = evaluate(args.models, options, cache=cache, device=device)
+        text, content = str(report), {}
+    content = report.to_dict() | content
+    print(json.dumps(content, indent=2, allow_nan=False) if args.json else text)
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diverset.cli.verb import Verbs, add_verb, path, require
+from diverset.cli.verb import Verbs, add_verb, count, path, require
 
 
 def add_import_reference(verbs: Verbs) -> None:
@@ -20,7 +20,7 @@ def add_import_reference(verbs: Verbs) -> None:
     parser.add_argument("vocabulary", type=path, help="vocabulary of its training, JSON or pickle")
     parser.add_argument("folder", type=path, help="folder for the model")
     parser.add_argument(
-        "--heads", type=int, default=4, help="attention heads, not in the file (default: 4)"
+        "--heads", type=count, default=4, help="attention heads, not in the file (default: 4)"
     )
 
 

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 
-from diverset.cli.verb import Run, Verbs, add_library, add_verb, element, path
-from diverset.runtime.garbage import collection_paused
+from diverset.cli.verb import (
+    MODEL,
+    Verbs,
+    add_flag,
+    add_library,
+    add_verb,
+    count,
+    element,
+    imported,
+    path,
+    positive,
+)
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -28,7 +37,7 @@ def _add_index(verbs: Verbs) -> None:
         verbs,
         "index",
         "index folders of photos and tables of texts; only changes are encoded",
-        _command("library", "index"),
+        imported("photos.library.command", "index"),
         "diverset index ~/Pictures ~/scans",
         "diverset index --all",
         "diverset index captions.csv --column text",
@@ -43,19 +52,15 @@ def _add_index(verbs: Verbs) -> None:
         metavar="FOLDER_OR_TABLE",
         help="folder of photos, or table of texts (.csv, .tsv, .parquet)",
     )
-    parser.add_argument(
-        "--all", action="store_true", help="update all folders and tables of the library"
-    )
+    add_flag(parser, "--all", "update all folders and tables of the library")
     _add_model(parser)
-    parser.add_argument("--rebuild", action="store_true", help="encode everything again")
-    parser.add_argument(
-        "--forget", action="store_true", help="remove the sources from the library, not from disk"
-    )
+    add_flag(parser, "--rebuild", "encode everything again")
+    add_flag(parser, "--forget", "remove the sources from the library, not from disk")
     parser.add_argument("--column", help="text column of a table (default: caption, text or title)")
     parser.add_argument(
-        "--workers", type=int, help="threads that read and encode (default: one per core)"
+        "--workers", type=count, help="threads that read and encode (default: one per core)"
     )
-    parser.add_argument("--batch", type=int, default=16, help="images per batch (default: 16)")
+    parser.add_argument("--batch", type=count, default=16, help="images per batch (default: 16)")
     add_library(parser)
 
 
@@ -64,7 +69,7 @@ def _add_search(verbs: Verbs) -> None:
         verbs,
         "search",
         "find photos by text, by an image, or by both",
-        _command("search", "search"),
+        imported("photos.search.command", "search"),
         'diverset search "a dog on the beach"',
         'diverset search "a dog" --and snow --not "a person" --filter "taken >= 2020"',
         'diverset search "at night" --image street.jpg --open',
@@ -79,10 +84,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
     """What to search for, and how the parts of a query count."""
     parser.add_argument("text", nargs="*", help="what the photo should show")
     parser.add_argument(
-        "--image",
-        type=path,
-        metavar="FILE",
-        help="find photos that are also similar to this image",
+        "--image", type=path, metavar="FILE", help="find photos that are also similar to this image"
     )
     parser.add_argument(
         "--balance",
@@ -106,11 +108,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="must not be in the photo; can be repeated",
     )
-    parser.add_argument(
-        "--coverage",
-        action="store_true",
-        help="rank by the element of the query that matches least",
-    )
+    add_flag(parser, "--coverage", "rank by the element of the query that matches least")
     parser.add_argument(
         "--weights",
         type=float,
@@ -131,7 +129,7 @@ def _add_similar(verbs: Verbs) -> None:
         verbs,
         "similar",
         "find photos similar to an image, or to one element of its set",
-        _command("search", "similar"),
+        imported("photos.search.command", "similar"),
         "diverset similar holiday.jpg",
         "diverset similar holiday.jpg --element 2",
         notes="exit code 1: no other photo passes the filter",
@@ -151,12 +149,12 @@ def _add_caption(verbs: Verbs) -> None:
         verbs,
         "caption",
         "find the texts of the library that match an image best",
-        _command("search", "caption"),
+        imported("photos.search.command", "caption"),
         "diverset index captions.csv && diverset caption holiday.jpg",
     )
     parser.add_argument("file", type=path, help="an image, indexed or not")
-    parser.add_argument("-n", type=int, default=5, help="number of texts (default: 5)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-n", type=count, default=5, help="number of texts (default: 5)")
+    add_flag(parser, "--json", "print JSON")
     add_library(parser)
 
 
@@ -165,16 +163,13 @@ def _add_explain(verbs: Verbs) -> None:
         verbs,
         "explain",
         "draw which regions of an image match a text",
-        _command("search", "explain"),
+        imported("photos.search.command", "explain"),
         'diverset explain "a dog on the beach" holiday.jpg --out explained.png',
     )
     parser.add_argument("text", metavar="TEXT", help="what the image should show")
     parser.add_argument("file", type=path, help="an image, indexed or not")
     parser.add_argument(
-        "--out",
-        type=path,
-        default="explained.png",
-        help="image to write (default: explained.png)",
+        "--out", type=path, default="explained.png", help="image to write (default: explained.png)"
     )
     add_library(parser)
 
@@ -184,7 +179,7 @@ def _add_watch(verbs: Verbs) -> None:
         verbs,
         "watch",
         "watch folders and index changes until interrupted",
-        _command("library", "watch"),
+        imported("photos.library.command", "watch"),
         "diverset watch ~/Pictures --every 30",
     )
     parser.add_argument(
@@ -195,7 +190,7 @@ def _add_watch(verbs: Verbs) -> None:
         help="folder to watch (default: those of the library)",
     )
     parser.add_argument(
-        "--every", type=float, default=10, help="seconds between scans (default: 10)"
+        "--every", type=positive, default=10, help="seconds between scans (default: 10)"
     )
     _add_model(parser)
     add_library(parser)
@@ -206,11 +201,11 @@ def _add_status(verbs: Verbs) -> None:
         verbs,
         "status",
         "show what the library contains and which files were skipped",
-        _command("library", "status"),
+        imported("photos.library.command", "status"),
         "diverset status --skipped",
     )
-    parser.add_argument("--skipped", action="store_true", help="list skipped files with reasons")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_flag(parser, "--skipped", "list skipped files with reasons")
+    add_flag(parser, "--json", "print JSON")
     add_library(parser)
 
 
@@ -219,13 +214,11 @@ def _add_verify(verbs: Verbs) -> None:
         verbs,
         "verify",
         "check every file of the library, and repair it",
-        _command("library", "verify", "maintenance"),
+        imported("photos.library.maintenance", "verify"),
         "diverset verify --repair",
         notes="exit code 1: the library is damaged",
     )
-    parser.add_argument(
-        "--repair", action="store_true", help="keep everything that is intact, rebuild the rest"
-    )
+    add_flag(parser, "--repair", "keep everything that is intact, rebuild the rest")
     add_library(parser)
 
 
@@ -234,19 +227,19 @@ def _add_snapshots(verbs: Verbs) -> None:
         verbs,
         "snapshot",
         "copy the library as it is now, also while it is in use",
-        _command("library", "snapshot", "maintenance"),
+        imported("photos.library.maintenance", "snapshot"),
         "diverset snapshot ~/backup/photos-2026-11",
     )
-    parser.add_argument("target", help="a new folder")
+    parser.add_argument("target", type=path, help="a new folder")
     add_library(parser)
     parser = add_verb(
         verbs,
         "restore",
         "replace the library with a snapshot",
-        _command("library", "restore", "maintenance"),
+        imported("photos.library.maintenance", "restore"),
         "diverset restore ~/backup/photos-2026-11",
     )
-    parser.add_argument("snapshot", help="the folder of a snapshot")
+    parser.add_argument("snapshot", type=path, help="the folder of a snapshot")
     add_library(parser)
 
 
@@ -255,7 +248,7 @@ def _add_serve(verbs: Verbs) -> None:
         verbs,
         "serve",
         "serve a web page and an HTTP API to search the library",
-        _command("serve", "serve"),
+        imported("photos.serve.command", "serve"),
         "diverset serve",
         "DIVERSET_TOKEN=... diverset serve --host 0.0.0.0",
         "diverset serve --access-log requests.log",
@@ -272,23 +265,19 @@ def _add_serve(verbs: Verbs) -> None:
         help="secret that clients must send (default: a new one, printed as part of the link); "
         "safer in the environment variable DIVERSET_TOKEN",
     )
-    tokens.add_argument(
-        "--no-token",
-        action="store_true",
-        help="let everybody on this machine search without a token",
-    )
+    add_flag(tokens, "--no-token", "let everybody on this machine search without a token")
     parser.add_argument(
         "--access-log",
         type=path,
         metavar="FILE",
         help="append one line of JSON per request; - for stderr",
     )
-    parser.add_argument("--log-queries", action="store_true", help="also log what was searched for")
+    add_flag(parser, "--log-queries", "also log what was searched for")
     parser.add_argument(
-        "--max-megabytes", type=float, default=20, help="largest upload (default: 20)"
+        "--max-megabytes", type=positive, default=20, help="largest upload (default: 20)"
     )
     parser.add_argument(
-        "--max-megapixels", type=float, default=50, help="largest uploaded image (default: 50)"
+        "--max-megapixels", type=positive, default=50, help="largest uploaded image (default: 50)"
     )
     add_library(parser)
 
@@ -298,7 +287,7 @@ def _add_export(verbs: Verbs) -> None:
         verbs,
         "export",
         "export the library's sets as .npy and .parquet, or its model as ONNX",
-        _command("library", "export"),
+        imported("photos.library.command", "export"),
         "diverset export my-sets",
         "diverset export my-encoders --onnx",
         "diverset export my-encoders --onnx --model runs/a",
@@ -309,9 +298,9 @@ def _add_export(verbs: Verbs) -> None:
         help="a new folder for img_emb/*.npy and metadata/*.parquet; with --onnx for images.onnx, "
         "texts.onnx and export.json",
     )
-    parser.add_argument("--onnx", action="store_true", help="export both encoders instead of sets")
+    add_flag(parser, "--onnx", "export both encoders instead of sets")
     parser.add_argument(
-        "--model", help="with --onnx: folder of a run or a model (default: the library's model)"
+        "--model", type=path, help=f"with --onnx: {MODEL} (default: the library's model)"
     )
     add_library(parser)
 
@@ -319,29 +308,27 @@ def _add_export(verbs: Verbs) -> None:
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
-        help="folder of a run or a model, a shipped model, or a CLIP, SigLIP or SigLIP 2 by "
-        "folder or hub name, with ?crops=5 for sets (default: that of the library, or photos)",
+        type=path,
+        help=f"{MODEL}, with ?crops=5 for sets (default: that of the library, or photos)",
     )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     """Options of the verbs that print hits."""
-    parser.add_argument(
-        "--groups", action="store_true", help="group the hits by the element that matched"
-    )
+    add_flag(parser, "--groups", "group the hits by the element that matched")
     parser.add_argument(
         "--filter",
         help="condition over width, height, bytes, folder, name, modified, taken: "
         "\"taken between 2020-06 and 2020-08 and folder under '~/Pictures'\"",
     )
-    parser.add_argument("-n", type=int, default=20, help="number of hits (default: 20)")
+    parser.add_argument("-n", type=count, default=20, help="number of hits (default: 20)")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--paths", action="store_true", help="print only the paths of the hits")
+    add_flag(shape, "--paths", "print only the paths of the hits")
     shape.add_argument(
         "-0", dest="null", action="store_true", help="like --paths, ended by NUL, for xargs -0"
     )
-    shape.add_argument("--json", action="store_true", help="print JSON")
-    shape.add_argument("--open", action="store_true", help="open the hits as a web page")
+    add_flag(shape, "--json", "print JSON")
+    add_flag(shape, "--open", "open the hits as a web page")
     shape.add_argument(
         "--show",
         action=argparse.BooleanOptionalAction,
@@ -349,15 +336,3 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "(default: only in a terminal that is known to)",
     )
     add_library(parser)
-
-
-def _command(package: str, name: str, module: str = "command") -> Run:
-    """A function of `diverset.photos.PACKAGE.MODULE`, imported when the verb runs."""
-
-    def run(args: argparse.Namespace) -> int:
-        path = f"diverset.photos.{package}.{module}"
-        with collection_paused():
-            command: Run = getattr(importlib.import_module(path), name)
-        return command(args)
-
-    return run

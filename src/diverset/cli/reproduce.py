@@ -10,8 +10,10 @@ from diverset.cli.verb import (
     Verbs,
     add_cache,
     add_device,
+    add_flag,
     add_verb,
     cache_folder,
+    count,
     path,
     require,
 )
@@ -40,7 +42,7 @@ def add_reproduce(verbs: Verbs) -> None:
         type=path,
         help="a YAML file or the name of a recipe; each row of a table changes some of its options",
     )
-    parser.add_argument("--seeds", type=int, default=2, help="runs per row (default: 2)")
+    parser.add_argument("--seeds", type=count, default=2, help="runs per row (default: 2)")
     parser.add_argument(
         "--jobs", type=int, default=1, help="parallel runs; 0 trains in this process (default: 1)"
     )
@@ -58,7 +60,7 @@ def add_reproduce(verbs: Verbs) -> None:
     )
     add_cache(parser)
     add_device(parser)
-    parser.add_argument("--dry-run", action="store_true", help="list the missing runs and exit")
+    add_flag(parser, "--dry-run", "list the missing runs and exit")
 
 
 def _reproduce(args: argparse.Namespace) -> int:
@@ -102,25 +104,23 @@ def add_demo(verbs: Verbs) -> None:
         "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
-    parser.add_argument("--epochs", type=int, help="epochs of both stages (default: 5 and 8)")
+    parser.add_argument("--epochs", type=count, help="epochs of both stages (default: 5 and 8)")
     parser.add_argument(
-        "--images", type=int, help="training scenes of both stages (default: 3000 and 6000)"
+        "--images", type=count, help="training scenes of both stages (default: 3000 and 6000)"
     )
     parser.add_argument(
         "--jobs",
         type=int,
+        choices=range(3),
         default=2,
-        help="parallel trainings, 1 or 2; 0 trains in this process (default: 2)",
+        help="parallel trainings; 0 trains in this process (default: 2)",
     )
 
 
 def _demo(args: argparse.Namespace) -> int:
     require(*TRAINING)
-    from diverset.errors import check_positive
     from diverset.reproduce.demo import Budget, run_demo
 
-    check_positive("--epochs", args.epochs)
-    check_positive("--images", args.images)
     budget = Budget(seed=args.seed, jobs=args.jobs)
     run_demo(Path(args.out), budget.limited(args.epochs, args.images))
     return 0

@@ -13,7 +13,18 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import Run, Verbs, add_device, add_rank, add_verb, path, require
+from diverset.cli.verb import (
+    MODEL,
+    Run,
+    Verbs,
+    add_device,
+    add_flag,
+    add_rank,
+    add_verb,
+    count,
+    imported,
+    path,
+)
 
 if TYPE_CHECKING:
     from diverset.index import SetIndex
@@ -29,25 +40,19 @@ def _add_encode(verbs: Verbs) -> None:
         verbs,
         "encode",
         "encode a large collection into shards, split over processes and machines",
-        _encode,
+        imported("encode.command", "encode", "yaml"),
         "diverset encode runs/a shards/test --split test",
         "diverset encode runs/a shards/captions --split test --captions",
         "diverset encode photos shards/mine --images ~/Pictures --rank 0 --world-size 4",
         "diverset encode models/a shards/texts --texts texts.csv --metadata author year",
         'diverset encode "models/clip?crops=5" shards/clip --images photos/',
     )
-    parser.add_argument(
-        "model",
-        type=path,
-        metavar="MODEL",
-        help="folder of a run or a model, a shipped model (photos), or a CLIP or SigLIP by "
-        "folder or hub name",
-    )
+    parser.add_argument("model", type=path, metavar="MODEL", help=MODEL)
     parser.add_argument("out", type=path, help="folder for the shards")
     _add_source(parser.add_argument_group("what to encode (default: validation images of the run)"))
     add_rank(parser)
     parser.add_argument(
-        "--shard-size", type=int, default=10_000, help="items per shard (default: 10000)"
+        "--shard-size", type=count, default=10_000, help="items per shard (default: 10000)"
     )
     add_device(parser)
     parser.add_argument(
@@ -61,14 +66,9 @@ def _add_encode(verbs: Verbs) -> None:
 def _add_source(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--split", help="a split of the run's data (default: validation)")
     group.add_argument("--data", type=path, help="folder of the data, if it has moved")
+    add_flag(group, "--captions", "encode the captions of the split, not its images")
     group.add_argument(
-        "--captions", action="store_true", help="encode the captions of the split, not its images"
-    )
-    group.add_argument(
-        "--images",
-        type=path,
-        metavar="FOLDER",
-        help="encode all images of this folder instead",
+        "--images", type=path, metavar="FOLDER", help="encode all images of this folder instead"
     )
     group.add_argument(
         "--texts", type=path, metavar="TABLE", help="encode a .csv, .tsv or .parquet instead"
@@ -102,10 +102,8 @@ def _add_store(verbs: Verbs) -> None:
     _add_local(commands, "info", "show the size and settings of an embedded index", _info)
     checks = "check the files, sets and bounds of an embedded index"
     verify = _add_local(commands, "verify", checks, _verify, " --repair")
-    verify.add_argument(
-        "--repair",
-        action="store_true",
-        help="rebuild what is derived, keep every intact item, remove damaged ones",
+    add_flag(
+        verify, "--repair", "rebuild what is derived, keep every intact item, remove damaged ones"
     )
     verify.epilog = f"{verify.epilog}\n\nexit code 1: the index is damaged"
     _add_local(commands, "compact", "remove deleted items from an embedded index", _compact)
@@ -122,7 +120,7 @@ def _add_store(verbs: Verbs) -> None:
     tune.add_argument(
         "--recall", type=float, default=0.99, help="share of the exact hits to find (default: 0.99)"
     )
-    tune.add_argument("--k", type=int, default=10, help="hits per query (default: 10)")
+    tune.add_argument("--k", type=count, default=10, help="hits per query (default: 10)")
     _add_copy(commands)
     _add_load_shards(commands)
 
@@ -140,7 +138,7 @@ def _add_copy(commands: Verbs) -> None:
         commands,
         "copy",
         "copy all items of a store into another store",
-        _copy,
+        imported("engines.command", "copy"),
         "diverset store copy photos.index qdrant://localhost:6333/photos",
         notes="An interrupted copy resumes if its source is an unchanged folder, else restarts.",
     )
@@ -153,19 +151,12 @@ def _add_load_shards(commands: Verbs) -> None:
         commands,
         "load-shards",
         "load the shards of `diverset encode` into a store; resumes if interrupted",
-        _load_shards,
+        imported("engines.command", "load_shards"),
         "diverset store load-shards photos.index shards/photos",
     )
     parser.add_argument("store", type=path, help="a folder or an address; created if missing")
     parser.add_argument("folder", type=path, help="folder of the shards")
     add_rank(parser)
-
-
-def _encode(args: argparse.Namespace) -> int:
-    require("yaml")
-    from diverset.encode.command import run
-
-    return run(args)
 
 
 def _help(args: argparse.Namespace) -> int:
@@ -242,15 +233,3 @@ def _tune(args: argparse.Namespace) -> int:
     with _open(args) as index:
         print(index.tune(queries, recall=args.recall, k=args.k))
     return 0
-
-
-def _copy(args: argparse.Namespace) -> int:
-    from diverset.engines.command import copy
-
-    return copy(args.source, args.target)
-
-
-def _load_shards(args: argparse.Namespace) -> int:
-    from diverset.engines.command import load_shards
-
-    return load_shards(args.store, args.folder, args.rank, args.world_size)

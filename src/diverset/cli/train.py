@@ -10,8 +10,10 @@ from diverset.cli.verb import (
     Verbs,
     add_cache,
     add_device,
+    add_flag,
     add_verb,
     cache_folder,
+    count,
     path,
     require,
 )
@@ -57,11 +59,9 @@ def add_train(verbs: Verbs) -> None:
     add_cache(parser)
     add_device(parser)
     parser.add_argument(
-        "--processes", type=int, default=1, help="processes on this machine (default: 1)"
+        "--processes", type=count, default=1, help="processes on this machine (default: 1)"
     )
-    parser.add_argument(
-        "--options", action="store_true", help="list every option of the recipe and exit"
-    )
+    add_flag(parser, "--options", "list every option of the recipe and exit")
 
 
 def _train(args: argparse.Namespace) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diverset.errors import OptionError, import_extra
+from diverset.errors import import_extra
 from diverset.photos.element_numbers import element_index
+from diverset.runtime.garbage import collection_paused
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -17,6 +20,10 @@ else:
     Verbs = argparse._SubParsersAction  # argparse has no public name for it
 
 Run = Callable[[argparse.Namespace], int]
+MODEL = (
+    "folder of a run or a model, a shipped model (photos), or a CLIP or SigLIP by folder or hub "
+    "name"
+)
 TRAINING = ("yaml", "lightning_fabric", "tensorboard", "rich")  # modules that training imports
 
 
@@ -42,6 +49,26 @@ def add_verb(
     )
     parser.set_defaults(run=run, parser=parser, **defaults)
     return parser
+
+
+def imported(module: str, function: str, *required: str) -> Run:
+    """The function that runs a verb, from a module that is imported only then.
+
+    `required` are the modules of the extra `train` that it imports.
+    """
+
+    def run(args: argparse.Namespace) -> int:
+        require(*required)
+        with collection_paused():
+            command: Run = getattr(importlib.import_module(f"diverset.{module}"), function)
+        return command(args)
+
+    return run
+
+
+def add_flag(parser: argparse._ActionsContainer, name: str, help: str) -> None:
+    """An option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
 
 
 def add_library(parser: argparse.ArgumentParser) -> None:
@@ -95,16 +122,31 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
+def count(text: str) -> int:
+    """An option that is a whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def positive(text: str) -> float:
+    """An option that is a number above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return value
+
+
 def element(text: str) -> int:
     """Index of an element in Python, from 0, of its number on the command line, from 1.
 
     >>> element("2")
     1
     """
-    try:
-        return element_index(int(text))
-    except OptionError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+    return element_index(count(text))
 
 
 def require(*modules: str, extra: str = "train") -> None:

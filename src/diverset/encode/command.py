@@ -20,7 +20,7 @@ from diverset.runtime.memory import tune_glibc_malloc
 from diverset.runtime.progress import Progress
 
 
-def run(args: argparse.Namespace) -> int:
+def encode(args: argparse.Namespace) -> int:
     """Encode what the arguments name; returns the exit code."""
     tune_glibc_malloc()  # batches of one size allocate the same large blocks again and again
     rank, world_size = resolve_rank(args.rank, args.world_size)

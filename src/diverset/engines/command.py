@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from contextlib import closing
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from diverset.runtime.folders import user_cache_folder
 from diverset.runtime.progress import Progress
 
 
-def copy(source: str, target: str) -> int:
+def copy(args: argparse.Namespace) -> int:
     """Copy all items of a store into another one, which is created if missing."""
+    source, target = args.source, args.target
     if address_key(source) == address_key(target):
-        raise OptionError("source and target are the same store; give another target")
+        raise OptionError(f"{target} is both source and target; give another target")
     with closing(open_store(source)) as store:
         with closing(open_or_create(target, store.settings)) as copied, Progress() as progress:
             journal = _journal(address_key(source), target)
@@ -25,13 +27,13 @@ def copy(source: str, target: str) -> int:
     return 0
 
 
-def load_shards(address: str, folder: str, rank: int | None, world_size: int | None) -> int:
+def load_shards(args: argparse.Namespace) -> int:
     """Load shards into a store, which is created if missing."""
-    rank, world_size = resolve_rank(rank, world_size)
-    shards = Path(folder)
+    rank, world_size = resolve_rank(args.rank, args.world_size)
+    shards = Path(args.folder)
     settings = read_manifest(shards).settings
-    with closing(open_or_create(address, settings)) as store, Progress() as progress:
-        journal = _journal(f"{shards.resolve()} {rank} {world_size}", address)
+    with closing(open_or_create(args.store, settings)) as store, Progress() as progress:
+        journal = _journal(f"{shards.resolve()} {rank} {world_size}", args.store)
         written = transfer.load_shards(shards, store, journal, progress.update, rank, world_size)
         print(f"{written} items written, {store.count()} in the store")
     return 0

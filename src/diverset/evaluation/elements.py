@@ -34,7 +34,7 @@ def check_elements(elements: Sequence[int] | int, size: int) -> list[int]:
     outside = any(not 0 <= index < size for index in indices)
     if outside or not indices or len(set(indices)) < len(indices):
         raise OptionError(
-            f"cannot select the elements with indices {indices}; sets of {size} elements have the "
-            f"indices 0 to {size - 1}, and each can be selected once"
+            f"cannot select the elements with indices {indices} of sets of {size}; select each at "
+            f"most once, from 0 to {size - 1} (on the command line from 1 to {size})"
         )
     return indices

@@ -133,7 +133,7 @@ def resolve_rank(rank: int | None = None, world_size: int | None = None) -> tupl
     except ValueError as error:
         raise OptionError(f"RANK and WORLD_SIZE must be whole numbers ({error})") from error
     if not 0 <= rank < world_size:
-        raise OptionError(f"the rank is {rank} of {world_size} processes; ranks start at 0")
+        raise OptionError(f"the rank is {rank} of {world_size} processes; ranks count from 0")
     return rank, world_size
 
 

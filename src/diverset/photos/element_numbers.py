@@ -16,8 +16,6 @@ def element_index(number: int) -> int:
     >>> element_index(2)
     1
     """
-    if number < 1:
-        raise OptionError(f"there is no element {number}; elements count from 1")
     return number - 1
 
 

@@ -58,7 +58,8 @@ def load_array(file: str | Path, mmap_mode: Any = None) -> NDArray[Any]:
         array: NDArray[Any] = np.load(file, mmap_mode, allow_pickle=False)
     except Exception as error:  # numpy's reader of damaged headers raises nearly anything
         raise DataError(
-            f"cannot read {file}: {error}; it is missing or truncated, download it again"
+            f"cannot read {file} as .npy ({error}); it is missing, damaged or in another format: "
+            "check the path, or write it again"
         ) from error
     return array
 

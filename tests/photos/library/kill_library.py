@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,11 +136,13 @@ def kill_copies(folder: Path, kills: int, rng: random.Random) -> int:
     with Library.open(folder / "lib") as library:
         source = str(library.images.folder)
         expected = stored(library.images)
-    seconds, killed = finish(lambda: copy(source, str(folder / "copied"))), 0
+    measured = Namespace(source=source, target=str(folder / "copied"))
+    seconds, killed = finish(lambda: copy(measured)), 0
     target = str(folder / "copy")
+    args = Namespace(source=source, target=target)
     while killed < kills:
-        killed += kill_at_random(lambda: copy(source, target), rng, 0.9 * seconds)
-        finish(lambda: copy(source, target))
+        killed += kill_at_random(lambda: copy(args), rng, 0.9 * seconds)
+        finish(lambda: copy(args))
         with SetIndex.open(target) as index:
             assert index.verify() == []
             assert stored(index) == expected

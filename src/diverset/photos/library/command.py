@@ -30,9 +30,7 @@ MAX_LISTED = 10  # skipped files that are listed at the end
 def index(args: argparse.Namespace) -> int:
     """Index the sources, or everything again; or remove the sources from the library."""
     if bool(args.sources) == args.all:
-        raise OptionError("give folders and tables to index, or --all for those of the library")
-    if args.batch < 1 or (args.workers is not None and args.workers < 1):
-        raise OptionError("--batch and --workers must be 1 or more")
+        raise OptionError("give folders and tables, or --all for those of the library, not both")
     if args.forget:
         return _forget(args)
     tables = [source for source in args.sources if Path(source).suffix.lower() in TABLES]
@@ -102,8 +100,6 @@ def watch(args: argparse.Namespace) -> int:
     """Keep the library up to date until interrupted."""
     from diverset.photos.library import watching
 
-    if args.every <= 0:
-        raise OptionError(f"--every is {args.every:g}; give seconds above 0")
     if not args.folders:
         with Library.open(args.library) as library:
             if not library.catalog.roots:

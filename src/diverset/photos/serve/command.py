@@ -21,8 +21,8 @@ def serve(args: argparse.Namespace) -> int:
     from diverset.photos.serve.limits import Limits
     from diverset.photos.serve.logs import AccessLog, log_to_stderr, open_access_log
 
-    given = args.token or os.environ.get("DIVERSET_TOKEN") or None
-    token = None if args.no_token else given or secrets.token_urlsafe(24)
+    chosen = args.token or os.environ.get("DIVERSET_TOKEN") or None
+    token = None if args.no_token else chosen or secrets.token_urlsafe(24)
     check_binding(args.host, token)
     log_to_stderr()
     limits = Limits(int(args.max_megabytes * 2**20), int(args.max_megapixels * 1e6))
@@ -33,7 +33,7 @@ def serve(args: argparse.Namespace) -> int:
             app.add_middleware(AccessLog, queries=args.log_queries)
         host = f"[{args.host}]" if ":" in args.host else args.host
         # A token that the user has chosen stays off the screen.
-        link = f"?token={token}" if token and not given else ""
+        link = f"?token={token}" if token and not chosen else ""
         print(f"http://{host}:{listener.getsockname()[1]}/{link}  (stop with Ctrl+C)", flush=True)
         BoundedServer(app, limits).run(sockets=[listener])
     return 0
@@ -48,5 +48,5 @@ def _bind(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise OptionError(
-            f"cannot listen on {host}, port {port} ({error}); try another --port"
+            f"cannot listen on {host}, port {port} ({error}); try another --host or --port"
         ) from error

@@ -90,7 +90,7 @@ def check_binding(host: str, token: str | None) -> None:
     if token is None:
         if not is_loopback(host):
             raise OptionError(
-                f"--host {host} can be reached from other machines; --no-token is for this machine"
+                f"--host {host} can be reached from other machines; leave out --no-token, or --host"
             )
     elif len(token) < MIN_TOKEN:
         raise OptionError(f"the token has {len(token)} characters; give {MIN_TOKEN} or more")
