@@ -166,7 +166,7 @@ def check_state(folder: Path, done: list[str], files: dict[str, bytes]) -> None:
     """What was acknowledged is there; the call under way happened wholly or not at all."""
     from index.kill_writer import after, check
 
-    from diverset.index.item_database import holds_index
+    from diverset.index.quick_checks import holds_index
 
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

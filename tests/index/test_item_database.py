@@ -15,7 +15,8 @@ from index.index_support import SETTINGS, make_index, make_sets
 
 from diverset.errors import IndexFileError
 from diverset.index import SetIndex, item_database
-from diverset.index.item_database import FILE, holds_index
+from diverset.index.item_database import FILE
+from diverset.index.quick_checks import holds_index
 
 
 def test_open_needs_an_index_and_create_needs_none(tmp_path):

@@ -7,8 +7,8 @@ from index.index_support import SETTINGS, make_index, make_sets
 
 from diverset.errors import DamagedError
 from diverset.index import SetIndex, segment_writer, segments
-from diverset.index.item_database import insert_set
 from diverset.index.repair import repair
+from diverset.index.schema import insert_set
 
 
 def test_verify_finds_rows_that_no_segment_covers(tmp_path, monkeypatch):

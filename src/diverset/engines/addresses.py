@@ -116,7 +116,7 @@ def _locate(address: str) -> _Location:
 
 
 def _locate_folder(folder: Path) -> _Location:
-    from diverset.index.item_database import holds_index
+    from diverset.index.quick_checks import holds_index
     from diverset.index.set_index import SetIndex
 
     return _Location(

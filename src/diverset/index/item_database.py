@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -27,15 +27,17 @@ from diverset.index.database_errors import (
     other_format,
     translate_errors,
 )
-from diverset.index.filter_language import Filter, kind
+from diverset.index.filter_language import Filter
 from diverset.index.filter_sql import to_sql
+from diverset.index.quick_checks import FORMAT_1_FILE, HAS_PROPERTIES, holds_index
 from diverset.index.schema import (
     CHANGES,
     FILE,
     FORMAT,
     REPAIR,
     SCHEMA,
-    field_checksum,
+    insert_fields,
+    insert_set,
     read_properties,
     set_checksum,
     write_property,
@@ -49,7 +51,6 @@ from diverset.runtime.checksums import (
 )
 from diverset.runtime.close_on_error import close_on_error
 from diverset.runtime.sqlite import (
-    DATABASE_ERRORS,
     Connection,
     FileStamp,
     connect,
@@ -59,12 +60,10 @@ from diverset.runtime.sqlite import (
     transaction,
 )
 
-FORMAT_1_FILE = "truth.sqlite"
 ROWS_PER_STATEMENT = 500
 BATCH = 4096  # sets read at once
 LAST_ROW = 2**62  # larger than any row number
 CACHED_ITEMS = 2**14  # ids and metadata of this many hits are kept in memory
-HAS_PROPERTIES = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'properties'"
 SELECT_ITEMS = (
     "SELECT row, id, metadata, items.checksum, data, sets.checksum "
     "FROM items LEFT JOIN sets USING (row)"
@@ -356,24 +355,6 @@ class ItemDatabase:
         return isinstance(data, bytes) and len(data) == size and set_checksum(row, data) == value
 
 
-def insert_set(connection: sqlite3.Connection, row: int, data: bytes) -> None:
-    """Insert a set with its checksum."""
-    values = (row, data, set_checksum(row, data))
-    connection.execute("INSERT INTO sets VALUES (?, ?, ?)", values)
-
-
-def insert_fields(connection: sqlite3.Connection, row: int, metadata: Metadata) -> None:
-    """Insert the metadata of an item into the table that filters read."""
-    connection.executemany(
-        "INSERT INTO fields VALUES (?, ?, ?, ?, ?)",
-        [
-            (name, kind(value), value, row, field_checksum(row, value))
-            for name, value in metadata.items()
-            if value is not None
-        ],
-    )
-
-
 def _read_settings(connection: sqlite3.Connection, folder: Path) -> IndexSettings:
     """The settings of an index of this format, whose tables and properties are intact."""
     row = connection.execute("SELECT value FROM properties WHERE key = 'format'").fetchone()
@@ -386,17 +367,3 @@ def _read_settings(connection: sqlite3.Connection, folder: Path) -> IndexSetting
         what = f"properties {a_few(lost)} are lost" if lost else "the schema is damaged"
         raise DamagedError(f"{folder}: {what} in {FILE}; {REPAIR}")
     return IndexSettings(**{name: properties[name] for name in names})
-
-
-def holds_index(folder: Path) -> bool:
-    """Whether there is an index, even a damaged one; not what a killed `create` leaves."""
-    if (folder / FORMAT_1_FILE).exists():
-        return True
-    if not (folder / FILE).exists():
-        return False
-    try:
-        connection, _ = connect(folder / FILE)
-        with closing(connection):
-            return connection.execute(HAS_PROPERTIES).fetchone() is not None
-    except DATABASE_ERRORS:
-        return True  # opening it reports what is wrong

@@ -15,7 +15,23 @@ from diverset.index.schema import FILE, REPAIR, SCHEMA
 from diverset.runtime.checksums import expected_schema, stored_schema
 from diverset.runtime.sqlite import DATABASE_ERRORS, connect
 
+FORMAT_1_FILE = "truth.sqlite"
+HAS_PROPERTIES = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'properties'"
 MAX_HEADER = 100 * 2**20  # bytes; the limit of safetensors
+
+
+def holds_index(folder: Path) -> bool:
+    """Whether there is an index, even a damaged one; not what a killed `create` leaves."""
+    if (folder / FORMAT_1_FILE).exists():
+        return True
+    if not (folder / FILE).exists():
+        return False
+    try:
+        connection, _ = connect(folder / FILE)
+        with closing(connection):
+            return connection.execute(HAS_PROPERTIES).fetchone() is not None
+    except DATABASE_ERRORS:
+        return True  # opening it reports what is wrong
 
 
 def database_problem(folder: Path) -> str | None:

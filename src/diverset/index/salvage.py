@@ -21,8 +21,15 @@ from safetensors.torch import load_file
 
 from diverset.errors import IndexFileError
 from diverset.index.block_checks import set_checksums
-from diverset.index.item_database import ItemDatabase, insert_fields, insert_set
-from diverset.index.schema import CHANGES, FILE, read_properties, write_property
+from diverset.index.item_database import ItemDatabase
+from diverset.index.schema import (
+    CHANGES,
+    FILE,
+    insert_fields,
+    insert_set,
+    read_properties,
+    write_property,
+)
 from diverset.index.segments import SUFFIX
 from diverset.index.set_store import IndexSettings
 from diverset.runtime.checksums import row_checksum

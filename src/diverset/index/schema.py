@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from diverset.errors import DamagedError
+from diverset.index.filter_language import kind
 from diverset.runtime.checksums import TOTALS, checksum, count_rows, row_checksum
 
 FILE = "items.sqlite"
 FORMAT = 3
-REPAIR = "list all damage with diverset store verify, repair it with --repair"
+REPAIR = "run diverset store verify --repair, or diverset verify --repair for a photo library"
 CHANGES = "changes"  # counts the write transactions; has no checksum, since SQL increments it
 TABLES = ("items", "sets", "fields", "removed", "segments")
 SCHEMA = f"""
@@ -49,6 +51,24 @@ def set_checksum(row: int, data: Any) -> int:
 def field_checksum(row: int, value: object) -> int:
     """Of a metadata field; SQLite stores booleans as 0 and 1."""
     return row_checksum(row, int(value) if isinstance(value, bool) else value)
+
+
+def insert_set(connection: sqlite3.Connection, row: int, data: bytes) -> None:
+    """Insert a set with its checksum."""
+    values = (row, data, set_checksum(row, data))
+    connection.execute("INSERT INTO sets VALUES (?, ?, ?)", values)
+
+
+def insert_fields(connection: sqlite3.Connection, row: int, metadata: Mapping[str, object]) -> None:
+    """Insert the metadata of an item into the table that filters read."""
+    connection.executemany(
+        "INSERT INTO fields VALUES (?, ?, ?, ?, ?)",
+        [
+            (name, kind(value), value, row, field_checksum(row, value))
+            for name, value in metadata.items()
+            if value is not None
+        ],
+    )
 
 
 def write_property(connection: sqlite3.Connection, key: str, value: object) -> None:

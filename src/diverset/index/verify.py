@@ -14,7 +14,8 @@ from pathlib import Path
 from diverset.errors import IndexFileError, a_few
 from diverset.index.approximate import is_intact, read_plan
 from diverset.index.database_checks import DatabaseChecks
-from diverset.index.item_database import ItemDatabase, holds_index
+from diverset.index.item_database import ItemDatabase
+from diverset.index.quick_checks import holds_index
 from diverset.index.salvage import intact_copies
 from diverset.index.schema import FILE, TABLES, field_checksum
 from diverset.index.segment_writer import check_segments, list_segments, read_intact
