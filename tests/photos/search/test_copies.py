@@ -26,18 +26,18 @@ def searcher(tmp_path):
 
 
 def names(result) -> list[str]:
-    return [match.metadata["name"] for match in result.matches]
+    return [hit.metadata["name"] for hit in result.hits]
 
 
 def test_copies_are_one_hit_with_the_other_paths(searcher, tmp_path):
     result = searcher.search(SearchQuery("a dog", k=20))
-    assert len(result.matches) == result.total == 6
-    by_group = {frozenset([match.id, *match.copies]) for match in result.matches}
+    assert len(result.hits) == result.total == 6
+    by_group = {frozenset([hit.id, *hit.copies]) for hit in result.hits}
     photos = tmp_path / "photos"
     zero = {str(photos / name) for name in ("0.png", "copies/a.png", "copies/b.png")}
     one = {str(photos / name) for name in ("1.png", "copies/c.png")}
     assert {frozenset(zero), frozenset(one)} < by_group
-    assert sum(len(match.copies) for match in result.matches) == 3
+    assert sum(len(hit.copies) for hit in result.hits) == 3
 
 
 @pytest.mark.parametrize("query", [{}, {"required": ["snow"]}, {"coverage": True}])
@@ -48,7 +48,7 @@ def test_pages_of_hits_join_to_the_whole_ranking(searcher, query):
         for offset in range(0, 8, 2)
     ]
     assert [name for page in pages for name in names(page)] == whole
-    assert [len(page.matches) for page in pages] == [2, 2, 2, 0]
+    assert [len(page.hits) for page in pages] == [2, 2, 2, 0]
     assert {page.total for page in pages} == {6}
 
 
@@ -59,7 +59,7 @@ def test_probabilities_fall_from_page_to_page(searcher, query):
         calibrated.search(SearchQuery("a dog", k=2, offset=offset, **query))
         for offset in range(0, 6, 2)
     ]
-    probabilities = [match.probability for page in pages for match in page.matches]
+    probabilities = [hit.probability for page in pages for hit in page.hits]
     assert len(set(probabilities)) > 1
     assert probabilities == sorted(probabilities, reverse=True)
 
@@ -67,8 +67,8 @@ def test_probabilities_fall_from_page_to_page(searcher, query):
 def test_only_copies_that_pass_the_filter_are_hits(searcher, tmp_path):
     folder = tmp_path / "photos" / "copies"
     result = searcher.search(SearchQuery("a dog", filter=f"folder under '{folder}'"))
-    assert len(result.matches) == result.total == 2
-    assert all("/copies/" in match.id for match in result.matches)
+    assert len(result.hits) == result.total == 2
+    assert all("/copies/" in hit.id for hit in result.hits)
 
 
 def test_the_queried_image_and_its_copies_are_left_out(searcher, tmp_path):
@@ -76,7 +76,7 @@ def test_the_queried_image_and_its_copies_are_left_out(searcher, tmp_path):
         query = SearchQuery(k=20, leave_out=str(path))
         result = searcher.search(query, searcher.encode_image(path))
         assert sorted(names(result), key=len)[0] != "0.png"
-        assert len(result.matches) == result.total == 5
+        assert len(result.hits) == result.total == 5
         assert not {"0.png", "a.png", "b.png"} & set(names(result))
 
 
@@ -94,5 +94,5 @@ def test_copies_are_noticed_while_the_library_is_open(searcher, tmp_path):
     make_image(photos / "copies" / "c.png", 77)  # no copy of 1.png any more
     index_folders(searcher.library, [photos])
     result = searcher.search(SearchQuery("a dog", k=20))
-    assert result.total == len(result.matches) == 7
-    assert sum(len(match.copies) for match in result.matches) == 3
+    assert result.total == len(result.hits) == 7
+    assert sum(len(hit.copies) for hit in result.hits) == 3

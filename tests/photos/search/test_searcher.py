@@ -26,19 +26,19 @@ def test_a_text_search_does_not_load_the_image_backbone(library, monkeypatch):
     monkeypatch.setattr(Model, "image_backbone", fail)
     encoder = library.encoder
     result = Searcher(library).search(SearchQuery("a dog", required=["snow"]))
-    assert len(result.matches) == 12
+    assert len(result.hits) == 12
     with pytest.raises(AssertionError, match="was loaded"):
-        encoder.load(library.folder.parent / "photos" / "0.png")
+        encoder.open(library.folder.parent / "photos" / "0.png")
 
 
 def test_a_text_search_builds_the_text_side_of_the_model_only(library):
     result = Searcher(library).search(SearchQuery("a dog"))
-    assert len(result.matches) == 12 and "model" not in vars(library)
+    assert len(result.hits) == 12 and "model" not in vars(library)
     assert not list(library.text_model.image_encoder.parameters())
     whole = Searcher(Library(library.folder, library.catalog))
     assert whole.library.encoder.model is whole.library.text_model  # not loaded a second time
-    scores = [match.score for match in whole.search(SearchQuery("a dog")).matches]
-    assert scores == [match.score for match in result.matches]
+    scores = [hit.score for hit in whole.search(SearchQuery("a dog")).hits]
+    assert scores == [hit.score for hit in result.hits]
 
 
 def test_loading_the_text_side_of_the_shipped_model_imports_nothing_that_takes_long():
@@ -62,12 +62,12 @@ def test_an_element_that_an_image_does_not_have_is_rejected(library):
 def test_weak_hits_are_returned_with_a_note_and_cut_only_by_the_least_probability(library):
     searcher = Searcher(library, Calibration(-9, 0, thresholds=[[9] * 4] * 3))
     result = searcher.search(SearchQuery("a dog", k=5))
-    assert len(result.matches) == 5 and result.confidence == "weak"
+    assert len(result.hits) == 5 and result.confidence == "weak"
     assert result.note == "probably nothing like this here"
-    assert searcher.search(SearchQuery("a dog", min_probability=0.5)).matches == []
+    assert searcher.search(SearchQuery("a dog", min_probability=0.5)).hits == []
     with pytest.raises(OptionError, match="the model has no calibration"):
         Searcher(library).search(SearchQuery("a dog", min_probability=0.5))
-    with pytest.raises(OptionError, match="the least probability is 50"):
+    with pytest.raises(OptionError, match="the minimum probability is 50"):
         SearchQuery("a dog", min_probability=50)
 
 

@@ -1,6 +1,7 @@
 """The server: searches, and images of the library."""
 
 import io
+import shutil
 import threading
 from dataclasses import replace
 
@@ -56,11 +57,13 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_every_option_counts_for_text_and_for_text_beside_an_image(client, photos, option):
+def test_every_option_counts_for_text_and_for_text_beside_an_image(
+    client, photos, option, tmp_path
+):
     """Every route returns what the searcher returns, which differs from the plain search."""
     searcher, path = client.app.state.diverset.searcher, photos / "2.png"
     stored = searcher.encode_image(path)
-    uploaded = searcher.encode_image("upload", path.read_bytes())
+    uploaded = searcher.encode_image(shutil.copy(path, tmp_path / "upload.png"))
     both, query = (
         {"text": "a dog runs", "balance": 0.8},
         SearchQuery("a dog runs", k=40, balance=0.8),
@@ -74,9 +77,9 @@ def test_every_option_counts_for_text_and_for_text_beside_an_image(client, photo
         (uploaded, lambda **more: upload(client, path.read_bytes(), **{**both, **more})),
     ):
         leave_out = str(path) if image is stored else None
-        expected = searcher.search(replace(query, leave_out=leave_out, **option), image).matches
+        expected = searcher.search(replace(query, leave_out=leave_out, **option), image).hits
         actual = ranked(send(**option))
-        assert actual == [(match.id, pytest.approx(match.score, abs=1e-4)) for match in expected]
+        assert actual == [(hit.id, pytest.approx(hit.score, abs=1e-4)) for hit in expected]
         assert actual != ranked(send())
 
 
@@ -95,8 +98,8 @@ def test_similar_images_can_be_narrowed(client, photos, element):
     searcher, index = client.app.state.diverset.searcher, 1 if element else None
     image = searcher.encode_image(params["id"])
     query = SearchQuery(k=40, leave_out=params["id"])
-    expected = searcher.search(query, image, index).matches
-    assert plain == [(match.id, pytest.approx(match.score, abs=1e-4)) for match in expected]
+    expected = searcher.search(query, image, index).hits
+    assert plain == [(hit.id, pytest.approx(hit.score, abs=1e-4)) for hit in expected]
     for option in (
         {"required": ["snow", "a cat"]},
         {"excluded": ["snow"]},

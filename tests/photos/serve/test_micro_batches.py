@@ -9,8 +9,8 @@ from photos.serve.server_support import running_server
 
 from diverset.errors import NotFoundError
 from diverset.photos.search.query import SearchQuery
+from diverset.photos.search.result import SearchResult
 from diverset.photos.search.search_together import Search
-from diverset.photos.search.searcher import SearchResult
 from diverset.photos.serve.app import create_app
 from diverset.photos.serve.micro_batches import MAX_BATCH, MicroBatches
 
@@ -101,7 +101,7 @@ def test_an_unexpected_error_reaches_every_search_of_its_batch_only():
         batches = MicroBatches(fail_once)
         with pytest.raises(RuntimeError, match="boom"):
             await batches.search(texts(1)[0])
-        assert (await batches.search(texts(2)[0])).matches == []
+        assert (await batches.search(texts(2)[0])).hits == []
 
     asyncio.run(run())
 

@@ -40,12 +40,8 @@ class LibraryEncoder:
         """An image at the resolution that the model needs, from a file or from its bytes."""
         return self.preprocess.open(path, data)
 
-    def load(self, path: str | Path, data: bytes | None = None) -> Tensor:
-        """The pixels that `encode` takes, from a file or from its bytes."""
-        return self.preprocess.pixels(self.open(path, data))
-
     def encode(self, pixels: Sequence[Tensor]) -> Sets:
-        """The sets of images."""
+        """The sets of images, given as the pixels that `preprocess` makes of them."""
         inputs = self._inputs(pixels)
         return self.model.encode_images(inputs, precision=self.precision).float().cpu().numpy()
 

@@ -12,7 +12,8 @@ from diverset.errors import OptionError
 from diverset.photos.element_numbers import element_number
 from diverset.photos.library.library import Library
 from diverset.photos.search.query import SearchQuery
-from diverset.photos.search.searcher import Match, Searcher, SearchResult
+from diverset.photos.search.result import SearchHit, SearchResult
+from diverset.photos.search.searcher import Searcher
 from diverset.photos.search.terminal import show_contact_sheet, terminal_protocol
 from diverset.runtime.terminal import printable
 
@@ -56,12 +57,12 @@ def caption(args: argparse.Namespace) -> int:
     """Find texts for an image."""
     with Library.open(args.library) as library:
         searcher = Searcher(library)
-        matches = searcher.captions(searcher.encode_image(args.file), args.n).matches
+        hits = searcher.captions(searcher.encode_image(args.file), args.n).hits
         if args.json:
-            _print_json([match.as_json() for match in matches])
+            _print_json([hit.as_json() for hit in hits])
         else:
-            for match in matches:
-                print(f"{match.score:.3f}  {printable(str(match.metadata['text']))}")
+            for hit in hits:
+                print(f"{hit.score:.3f}  {printable(str(hit.metadata['text']))}")
     return 0
 
 
@@ -85,8 +86,8 @@ def explain(args: argparse.Namespace) -> int:
 
 
 def _print(args: argparse.Namespace, searcher: Searcher, result: SearchResult, title: str) -> int:
-    matches = result.matches
-    groups = searcher.groups(matches) if args.groups else [matches]
+    hits = result.hits
+    groups = searcher.groups(hits) if args.groups else [hits]
     protocol = _image_protocol(args)
     if args.json:
         _print_json(
@@ -94,27 +95,27 @@ def _print(args: argparse.Namespace, searcher: Searcher, result: SearchResult, t
                 "confidence": result.confidence,
                 "note": result.note,
                 "total": result.total,
-                "groups": [[match.as_json() for match in group] for group in groups],
+                "groups": [[hit.as_json() for hit in group] for group in groups],
             }
         )
     elif args.paths or args.null:
         raw = args.null or not sys.stdout.isatty()  # for programs, names are as they are
-        for match in matches:
-            print(match.id if raw else printable(match.id), end="\0" if args.null else "\n")
+        for hit in hits:
+            print(hit.id if raw else printable(hit.id), end="\0" if args.null else "\n")
     elif args.open:
         from diverset.photos.search.result_page import open_page
 
-        note = result.note if matches else _reason(args)
+        note = result.note if hits else _reason(args)
         print(open_page(searcher.library.folder, title, groups, note or ""))
     else:
-        if result.note and matches:
+        if result.note and hits:
             print(result.note, file=sys.stderr)
         _print_lines(groups, numbered=args.groups)
-        if protocol and matches:
-            show_contact_sheet([match.id for group in groups for match in group], protocol)
-    if not matches:
+        if protocol and hits:
+            show_contact_sheet([hit.id for group in groups for hit in group], protocol)
+    if not hits:
         print(_reason(args), file=sys.stderr)
-    return 0 if matches else 1
+    return 0 if hits else 1
 
 
 def _image_protocol(args: argparse.Namespace) -> str | None:
@@ -134,21 +135,16 @@ def _reason(args: argparse.Namespace) -> str:
     """Why there is no hit."""
     if getattr(args, "min_probability", None):
         return f"no photo is as probable as {args.min_probability:.0%}; lower --min-probability"
-    return "no photo passes the filter" if args.filter else EMPTY
+    return f"no photo passes the filter {args.filter!r}; change it" if args.filter else EMPTY
 
 
-def _print_lines(groups: list[list[Match]], numbered: bool) -> None:
+def _print_lines(groups: list[list[SearchHit]], numbered: bool) -> None:
     for number, group in enumerate(groups, start=1):
         if numbered:
             print(f"group {number}")
-        for match in group:
-            known = match.probability is not None
-            print(
-                f"{match.probability:6.0%}" if known else f"{match.score:6.3f}",
-                printable(match.id),
-                sep="  ",
-            )
-            for copy in match.copies:
+        for hit in group:
+            print(f"{hit.label:>6}  {printable(hit.id)}")
+            for copy in hit.copies:
                 print(f"{'':6}  same content: {printable(copy)}")
 
 

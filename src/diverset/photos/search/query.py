@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from diverset.errors import OptionError
+from diverset.errors import OptionError, check_count
 from diverset.evaluation.calibration import Calibration
 from diverset.index.set_store import Sets
 from diverset.photos.search.scoring import (
@@ -31,8 +31,8 @@ from diverset.photos.search.scoring import (
     weighted_smooth_chamfer_gradient,
 )
 
-IMAGE, TEXT, JOINT, EXCLUDED, PLAIN = "image", "text", "joint", "excluded", "plain"
-CALIBRATED = JOINT, PLAIN, TEXT  # roles of clauses with probabilities, the first that a query has
+IMAGE, TEXT, JOINT, EXCLUDED, UNRANKED = "image", "text", "joint", "excluded", "unranked"
+CALIBRATED = JOINT, UNRANKED, TEXT  # roles with probabilities; the first that a query has counts
 LEAST = 0.25  # weight of the text that matches least, beside the joint text
 FREE = 1.0  # standard deviations above average from which an excluded text counts
 STRICT = 1.0  # added to log-odds of excluded texts: people exclude what hits of the rest often show
@@ -69,18 +69,19 @@ class SearchQuery:
     leave_out: str | None = None
 
     def __post_init__(self) -> None:
-        check_k(self.k)
+        check_count("k", self.k)
         if self.offset < 0:
             raise OptionError(f"the offset is {self.offset}; give 0 or more")
         if self.coverage and self.weights:
             raise OptionError(
-                "coverage scores by the least-matched element, so weights have no effect; give one"
+                "coverage scores by the least-matched element, so weights have no effect; give "
+                "only one of them"
             )
         if not 0 <= self.balance <= 1:
             raise OptionError(f"balance is {self.balance}; give a number from 0 to 1")
         if self.min_probability is not None and not 0 <= self.min_probability <= 1:
             raise OptionError(
-                f"the least probability is {self.min_probability}; give a number from 0 to 1"
+                f"the minimum probability is {self.min_probability}; give a number from 0 to 1"
             )
 
     @property
@@ -105,12 +106,6 @@ class SearchQuery:
         return (*self.texts, *joint, *self.excluded)
 
 
-def check_k(k: int) -> None:
-    """Raise unless this number of hits is valid."""
-    if k < 1:
-        raise OptionError(f"the number of hits is {k} (-n); give 1 or more")
-
-
 @dataclass(frozen=True)
 class Clause:
     """One embedding set of a query, and how it counts.
@@ -118,7 +113,7 @@ class Clause:
     Attributes:
         elements: the set.
         role: `IMAGE`; `TEXT` for the main and each required text; `JOINT` for all of them as one
-            text, in one order; `EXCLUDED`; or `PLAIN` for a text that does not rank: its
+            text, in one order; `EXCLUDED`; or `UNRANKED` for a text that does not rank: its
             similarity is calibrated, because scores by coverage or weights are not.
         coverage: score by the least-matched element instead of smooth-Chamfer.
         element_weights: of smooth-Chamfer; equal by default.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diverset.errors import DataError
-from diverset.photos.search.searcher import Match
+from diverset.photos.search.result import SearchHit
 from diverset.photos.search.thumbnails import thumbnail
 
 STYLE = """
@@ -23,7 +23,7 @@ figcaption { font-size: .8rem; overflow-wrap: anywhere } .note { font-weight: 60
 """
 
 
-def open_page(folder: Path, title: str, groups: Sequence[Sequence[Match]], note: str) -> Path:
+def open_page(folder: Path, title: str, groups: Sequence[Sequence[SearchHit]], note: str) -> Path:
     """Write the page into the library's folder, open it in a browser and return its path.
 
     The same title overwrites the same file.
@@ -33,9 +33,9 @@ def open_page(folder: Path, title: str, groups: Sequence[Sequence[Match]], note:
     )
     page.parent.mkdir(exist_ok=True)
     body = [f"<p class=note>{html.escape(note)}</p>" if note else ""]
-    for number, matches in enumerate(groups, start=1):
+    for number, hits in enumerate(groups, start=1):
         heading = f"<h2>group {number}</h2>" if len(groups) > 1 else ""
-        body.append(f"{heading}<div class=grid>{''.join(map(_figure, matches))}</div>")
+        body.append(f"{heading}<div class=grid>{''.join(map(_figure, hits))}</div>")
     heading = html.escape(title)
     page.write_text(
         "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -48,13 +48,13 @@ def open_page(folder: Path, title: str, groups: Sequence[Sequence[Match]], note:
     return page
 
 
-def _figure(match: Match) -> str:
-    label = f"{match.score:.3f}" if match.probability is None else f"{match.probability:.0%}"
-    path = html.escape(match.id, quote=True)
+def _figure(hit: SearchHit) -> str:
+    path = html.escape(hit.id, quote=True)
     try:
-        data = base64.b64encode(thumbnail(match.id)).decode()
+        data = base64.b64encode(thumbnail(hit.id)).decode()
         image = f"<img alt='{path}' src='data:image/jpeg;base64,{data}'>"
     except DataError:
         image = "<p>the file is missing or damaged</p>"
-    link = html.escape(Path(match.id).as_uri(), quote=True)
-    return f"<figure><a href='{link}'>{image}</a><figcaption>{label} {path}</figcaption></figure>"
+    link = html.escape(Path(hit.id).as_uri(), quote=True)
+    caption = f"<figcaption>{hit.label} {path}</figcaption>"
+    return f"<figure><a href='{link}'>{image}</a>{caption}</figure>"

@@ -14,7 +14,8 @@ import numpy as np
 from diverset.errors import DiversetError
 from diverset.index.set_store import Hit
 from diverset.photos.search.query import SearchQuery
-from diverset.photos.search.searcher import PreparedSearch, Searcher, SearchResult
+from diverset.photos.search.result import SearchResult
+from diverset.photos.search.searcher import PreparedSearch, Searcher
 from diverset.photos.search.text_sets import Elements
 
 
@@ -61,7 +62,7 @@ def _rank_together(
     groups: dict[tuple[str | None, int, tuple[int, ...]], list[int]] = {}
     for number, search in prepared.items():
         if search.score.is_plain:
-            key = (search.query.filter, search.first_count, search.score.elements.shape)
+            key = (search.query.filter, search.fetch_count, search.score.elements.shape)
             groups.setdefault(key, []).append(number)
     for (_, count, _), numbers in groups.items():
         queries = np.stack([prepared[number].score.elements for number in numbers])

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from diverset.errors import InputError, OptionError
 from diverset.evaluation.calibration import Calibration, Confidence, load_calibration
 from diverset.index.explain import contributions
 from diverset.index.filter_language import Filter
-from diverset.index.set_store import Hit, Metadata, Sets
+from diverset.index.set_store import Hit, Sets
 from diverset.model.spec import parse_spec
-from diverset.photos.element_numbers import check_element, element_number
+from diverset.photos.element_numbers import check_element
 from diverset.photos.library.library import Library
 from diverset.photos.search.copies import Copies
 from diverset.photos.search.filtering import photo_filter
@@ -30,13 +28,13 @@ from diverset.photos.search.query import (
     EXCLUDED,
     IMAGE,
     JOINT,
-    PLAIN,
     TEXT,
+    UNRANKED,
     Clause,
     CombinedScore,
     SearchQuery,
-    check_k,
 )
+from diverset.photos.search.result import SearchHit, SearchResult
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
 from diverset.runtime.threads import torch_threads
@@ -49,60 +47,6 @@ ENCODED_ON_ONE_THREAD = 64  # texts; encoding more at once is worth several thre
 
 
 @dataclass(frozen=True)
-class Match:
-    """A hit of the index, with its probability and what it matched by.
-
-    Attributes:
-        id: path of an image, or table and row of a text.
-        score: by which it is ranked.
-        probability: that it shows the texts of the query, in the order of the ranking; None
-            without a text, or if the model has no calibration.
-        metadata: of the item.
-        copies: paths of other files with the same content.
-        contributions: which query elements matched which elements of the hit (Eq. 8).
-        element: the element of the hit with the largest contribution, from 0.
-    """
-
-    id: str
-    score: float
-    probability: float | None
-    metadata: Metadata
-    contributions: Float[np.ndarray, "query_slots slots"] = field(repr=False)
-    element: int
-    copies: Sequence[str] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """As people read it: rounded, with the number of the element."""
-        return {
-            "id": self.id,
-            "score": round(self.score, 5),
-            "probability": None if self.probability is None else round(self.probability, 4),
-            "element": element_number(self.element),
-            "shares": [round(float(share), 4) for share in self.contributions.sum(axis=0)],
-            "copies": list(self.copies),
-            "metadata": dict(self.metadata),
-        }
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """Hits, best first.
-
-    Attributes:
-        matches: in the order of their scores.
-        confidence: that the collection contains what was searched for: "good", "possible"
-            or "weak"; None without probabilities.
-        note: what a person should know about the hits, None if nothing.
-        total: number of images that pass the filter, of which the matches are the best.
-    """
-
-    matches: list[Match]
-    confidence: Confidence | None = None
-    note: str | None = None
-    total: int = 0
-
-
-@dataclass(frozen=True)
 class PreparedSearch:
     """A query whose texts are encoded.
 
@@ -110,15 +54,15 @@ class PreparedSearch:
         query: as given.
         filter: of the query, parsed.
         score: by which images are ranked.
-        hits: number of different images that are ranked.
-        first_count: number of hits among which these probably are.
+        count: number of different images to rank.
+        fetch_count: number of hits to fetch from the index first: also those that are left out.
     """
 
     query: SearchQuery
     filter: Filter | None
     score: CombinedScore
-    hits: int
-    first_count: int
+    count: int
+    fetch_count: int
 
 
 class Searcher:
@@ -159,28 +103,28 @@ class Searcher:
         sample = self._sample() if len(clauses) > 1 else None
         score = CombinedScore(clauses, sample, self.alpha, self.calibration)
         left_out = 0 if query.leave_out is None else 1 + len(self.copies().others(query.leave_out))
-        hits = max(query.offset + query.k, CONFIDENCE_HITS)
-        return PreparedSearch(query, filter, score, hits, hits + left_out)
+        count = max(query.offset + query.k, CONFIDENCE_HITS)
+        return PreparedSearch(query, filter, score, count, count + left_out)
 
     def complete(
-        self, prepared: PreparedSearch, first_hits: Sequence[Hit] | None = None
+        self, prepared: PreparedSearch, fetched: Sequence[Hit] | None = None
     ) -> SearchResult:
-        """The result of a search; `first_hits` are its `first_count` best hits, if known."""
+        """The result of a search; `fetched` are its `fetch_count` best hits, if known."""
         query, score = prepared.query, prepared.score
-        hits = self._folded_hits(prepared, first_hits)
+        ranked = self._folded_hits(prepared, fetched)
         copies = self.copies()
         total = copies.count(self.library.images, prepared.filter, query.leave_out)
         probabilities = None
-        if self.calibration and query.texts and hits:
+        if self.calibration and query.texts and ranked:
             probabilities = hit_probabilities(
-                self.calibration, query, score, _cosines(hits), max(total, len(hits))
+                self.calibration, query, score, _cosines(ranked), max(total, len(ranked))
             )
         shown = slice(query.offset, query.offset + query.k)
-        matches = self._matches(hits, score.contributions, probabilities, copies.others)[shown]
+        hits = self._describe(ranked, score.contributions, probabilities, copies.others)[shown]
         if query.min_probability is not None:
-            matches = self._probable(matches, query.min_probability)
+            hits = self._probable(hits, query.min_probability)
         confidence = probabilities.confidence if probabilities else None
-        return SearchResult(matches, confidence, self._note(query, confidence), total)
+        return SearchResult(hits, confidence, self._note(query, confidence), total)
 
     def _note(self, query: SearchQuery, confidence: Confidence | None) -> str | None:
         """What a person should know about the hits."""
@@ -198,32 +142,29 @@ class Searcher:
 
     def captions(self, image: Elements, k: int = 10) -> SearchResult:
         """The texts of the library that match an image best."""
-        check_k(k)
         if not self.library.texts.count():
             raise InputError("the library has no texts; add some with: diverset index captions.csv")
-        hits = self.library.texts.search(image[None], k)[0]
-        matches = self._matches(hits, partial(contributions, alpha=self.alpha))
-        return SearchResult(matches, total=self.library.texts.count())
+        [hits] = self.library.texts.search(image[None], k)
+        described = self._describe(hits, partial(contributions, alpha=self.alpha))
+        return SearchResult(described, total=self.library.texts.count())
 
-    def _probable(self, matches: Sequence[Match], least: float) -> list[Match]:
-        """Matches with at least this probability."""
-        if any(match.probability is None for match in matches):
+    def _probable(self, hits: Sequence[SearchHit], least: float) -> list[SearchHit]:
+        """Hits with at least this probability."""
+        if any(hit.probability is None for hit in hits):
             raise OptionError(
-                "a search by image alone has no probabilities; leave out the least probability"
+                "a search by image alone has no probabilities; leave out the minimum probability"
                 if self.calibration
                 else "the model has no calibration, so hits have no probabilities; fit one with: "
                 "diverset calibrate"
             )
-        return [match for match in matches if (match.probability or 0.0) >= least]
+        return [hit for hit in hits if (hit.probability or 0.0) >= least]
 
-    def groups(self, matches: Sequence[Match]) -> list[list[Match]]:
-        """Matches in groups by how similar the elements are that matched."""
-        stored = self.library.images.get([match.id for match in matches]) if matches else None
-        sets = dict(zip(stored.ids, stored.sets, strict=True)) if stored else {}
-        present = [
-            match for match in matches if match.id in sets
-        ]  # the others were deleted after the search
-        elements = [sets[match.id][match.element] for match in present]
+    def groups(self, hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
+        """Hits in groups by how similar the elements are that matched."""
+        stored = self.library.images.get([hit.id for hit in hits])
+        sets = dict(zip(stored.ids, stored.sets, strict=True))
+        present = [hit for hit in hits if hit.id in sets]  # the others were deleted meanwhile
+        elements = [sets[hit.id][hit.element] for hit in present]
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 
     def _encode_texts(self, texts: Sequence[str]) -> Sets:
@@ -233,16 +174,16 @@ class Searcher:
             sets: Sets = self.library.text_model.encode_texts(texts).float().cpu().numpy()
         return sets
 
-    def encode_image(self, path: str | Path, data: bytes | None = None) -> Elements:
+    def encode_image(self, path: str | Path) -> Elements:
         """The set of an image: the stored one if the file is indexed, else encoded now."""
         full = os.path.abspath(path)
-        if data is None and self.library.indexed_file(full):
+        if self.library.indexed_file(full):
             stored = self.library.images.get([full])
             if stored.ids:
                 elements: Elements = stored.sets[0]
                 return elements
         encoder = self.library.encoder
-        encoded: Elements = encoder.encode([encoder.load(path, data)])[0]
+        encoded: Elements = encoder.encode([encoder.preprocess.pixels(encoder.open(path))])[0]
         return encoded
 
     def _clauses(
@@ -265,7 +206,7 @@ class Searcher:
             weights = np.array(query.weights, np.float64) if query.weights else None
             clauses[row] = Clause(plain, TEXT, query.coverage, weights, weight, query.text)
             if len(texts) == 1:
-                clauses.append(self._text_clause(query.text, PLAIN))
+                clauses.append(self._text_clause(query.text, UNRANKED))
         if len(texts) > 1:
             clauses += [self._text_clause(text, JOINT, weight) for text in query.joint_texts]
         return clauses + [self._text_clause(text, EXCLUDED) for text in query.excluded]
@@ -280,15 +221,15 @@ class Searcher:
             self._copies = {state: Copies(self.library.catalog.identical_files())}
         return self._copies[state]
 
-    def _folded_hits(self, prepared: PreparedSearch, first_hits: Sequence[Hit] | None) -> list[Hit]:
+    def _folded_hits(self, prepared: PreparedSearch, hits: Sequence[Hit] | None) -> list[Hit]:
         """The best hits of different content."""
-        copies, count, hits = self.copies(), prepared.first_count, first_hits
+        copies, count = self.copies(), prepared.fetch_count
         while True:
             if hits is None:
                 hits = self._hits(prepared.score, count, prepared.filter)
             folded = copies.fold(hits, prepared.query.leave_out)
-            if len(folded) >= prepared.hits or len(hits) < count:
-                return folded[: prepared.hits]
+            if len(folded) >= prepared.count or len(hits) < count:
+                return folded[: prepared.count]
             count, hits = 2 * count, None  # many of them are copies
 
     def _hits(self, score: CombinedScore, k: int, filter: Filter | None) -> list[Hit]:
@@ -306,24 +247,22 @@ class Searcher:
             self._samples = {count: self.library.images.sample(SAMPLE)}
         return self._samples[count]
 
-    def _matches(
+    def _describe(
         self,
         hits: Sequence[Hit],
         explain: Callable[[Cosines], Cosines],
         probabilities: HitProbabilities | None = None,
         others: Callable[[str], Sequence[str]] = lambda _: (),
-    ) -> list[Match]:
+    ) -> list[SearchHit]:
         """Hits with the contributions of their elements to the score that ranked them, and the
         other files with the content of each."""
         if not hits:
             return []
-        shares = explain(_cosines(hits))
         values = [None] * len(hits) if probabilities is None else probabilities.values.tolist()
+        explained = zip(hits, values, explain(_cosines(hits)), strict=True)
         return [
-            Match(hit.id, hit.score, probability, hit.metadata, share, element, others(hit.id))
-            for hit, probability, share, element in zip(
-                hits, values, shares, shares.sum(axis=1).argmax(axis=1).tolist(), strict=True
-            )
+            SearchHit(hit.id, hit.score, probability, hit.metadata, pairs, others(hit.id))
+            for hit, probability, pairs in explained
         ]
 
 

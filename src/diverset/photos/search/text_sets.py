@@ -68,7 +68,7 @@ class TextSets:
 def problem(text: str) -> str | None:
     """Why a text cannot be searched for; None if it can."""
     if not text.strip():
-        return "the text to search for is empty; give a text or an image"
+        return "the text is empty; give a text or an image"
     if not is_storable(text):
         return f"the text {text!r} is not UTF-8; check the terminal's encoding"
     return None

@@ -189,16 +189,15 @@ async def _search(
     result = await unless_disconnected(http, state.batches.search(Search(query, image, element)))
     if result is None:
         return Response(status_code=CLIENT_GONE)
-    matches = result.matches
-    groups = [matches]
+    groups = [result.hits]
     if request.groups:  # not by a thread of those that answer other requests
-        groups = await asyncio.to_thread(state.searcher.groups, matches)
+        groups = await asyncio.to_thread(state.searcher.groups, result.hits)
     response = SearchResponse(
         confidence=result.confidence,
         note=result.note,
         milliseconds=round(1000 * (time.perf_counter() - started), 1),
         total=result.total,
-        groups=[[HitResponse(**match.as_json()) for match in group] for group in groups if group],
+        groups=[[HitResponse(**hit.as_json()) for hit in group] for group in groups if group],
     )
     # As bytes: FastAPI would check the response a second time.
     return Response(response.model_dump_json(), media_type="application/json")

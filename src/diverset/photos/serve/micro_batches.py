@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from diverset.errors import DiversetError
+from diverset.photos.search.result import SearchResult
 from diverset.photos.search.search_together import Search
-from diverset.photos.search.searcher import SearchResult
 
 MAX_BATCH = 32  # searches; larger batches save little and delay their first search
 WINDOW = 0.003  # seconds that a batch waits for further searches

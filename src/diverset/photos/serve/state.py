@@ -26,8 +26,9 @@ from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord
 from diverset.photos.library.library import Library
 from diverset.photos.library.reading import read_indexed
 from diverset.photos.library.walking import is_below
+from diverset.photos.search.result import SearchResult
 from diverset.photos.search.search_together import Search, search_together
-from diverset.photos.search.searcher import Searcher, SearchResult
+from diverset.photos.search.searcher import Searcher
 from diverset.photos.search.text_sets import Elements
 from diverset.photos.search.thumbnails import thumbnail
 from diverset.photos.serve.micro_batches import MicroBatches
