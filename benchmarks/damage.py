@@ -32,10 +32,9 @@ from diverset.errors import DiversetError
 from diverset.index import IndexSettings, SetIndex, segment_writer
 from diverset.index.repair import repair
 from diverset.index.verify import verify_folder
-from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord, TextTable
+from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord, TextTable, text_id
 from diverset.photos.library.library import Library
 from diverset.photos.library.quick_repair import quick_repair
-from diverset.photos.library.text_ids import text_id
 from diverset.photos.library.verification import find_problems, repair_library
 
 SETTINGS = IndexSettings(model="model", elements=3, dim=32)

@@ -12,7 +12,7 @@ from photos.library_support import make_images, make_model
 from diverset.cli import main
 from diverset.errors import DamagedError, DataError, RebuiltError
 from diverset.index import segment_writer
-from diverset.photos.library.catalog import FILE, INDEXED, PENDING
+from diverset.photos.library.catalog import CATALOG_FILE, INDEXED, PENDING
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
 from diverset.photos.library.snapshot import restore, snapshot
@@ -75,7 +75,7 @@ def items_file(folder: Path) -> Path:
 
 
 def test_a_lost_catalog_leaves_no_sets_of_files_that_are_gone(folder, photos, capsys):
-    (folder / FILE).unlink()
+    (folder / CATALOG_FILE).unlink()
     assert main(["search", "a dog", "--library", str(folder)]) == 2
     assert "files.sqlite, with the list of indexed folders, is missing" in capsys.readouterr().err
     for number in range(3):
@@ -105,7 +105,7 @@ def test_a_lost_database_of_sets_is_noticed_by_every_verb_and_encoded_again(fold
 
 
 @pytest.mark.parametrize("size", [0, 100, 5000, None])
-def test_any_lost_or_truncated_file_is_mended_by_index(folder, photos, size, tmp_path):
+def test_any_lost_or_truncated_file_is_repaired_by_index(folder, photos, size, tmp_path):
     expected = content(folder)
     files = [file for file in folder.rglob("*") if file.is_file() and file.name != "lock"]
     assert {file.suffix for file in files} == {".sqlite", ".codes"}
@@ -142,7 +142,7 @@ def test_status_names_a_lost_segment(folder, capsys):
 )
 def test_a_changed_record_is_noticed_and_repaired(folder, photos, statement, tmp_path):
     expected = content(folder)
-    with closing(sqlite3.connect(folder / FILE)) as connection, connection:
+    with closing(sqlite3.connect(folder / CATALOG_FILE)) as connection, connection:
         connection.execute(statement)
     assert "is damaged" in find_problems(folder)[0]
     with pytest.raises(DamagedError), Library.open(folder) as library:
@@ -208,7 +208,7 @@ def test_a_snapshot_replaces_a_library_that_is_damaged(folder, tmp_path):
     expected = content(folder)
     with Library.open(folder) as library:
         snapshot(library, tmp_path / "snapshot")
-    (folder / FILE).write_bytes(b"no database" * 1000)
+    (folder / CATALOG_FILE).write_bytes(b"no database" * 1000)
     items_file(folder).unlink()
     restore(tmp_path / "snapshot", folder)
     assert_same(content(folder), expected)
@@ -239,7 +239,7 @@ def test_any_changed_byte_of_a_closed_library_or_snapshot_is_named(folder, photo
         snapshot(library, tmp_path / "snapshot")
     expected = content(folder)
     for copy in (folder, tmp_path / "snapshot"):
-        databases = [copy / FILE, *copy.glob("*/items.sqlite")]
+        databases = [copy / CATALOG_FILE, *copy.glob("*/items.sqlite")]
         assert len(databases) == 3
         for file in databases:
             data = bytearray(file.read_bytes())
@@ -268,7 +268,7 @@ def test_a_damaged_schema_that_is_not_even_text_is_noticed_and_indexed_again(
 ):
     expected = content(folder)
     sources = [str(photos), str(tmp_path / "texts.csv"), "--model", str(tmp_path / "model")]
-    for name in (FILE, "images-*/items.sqlite"):
+    for name in (CATALOG_FILE, "images-*/items.sqlite"):
         [file] = folder.glob(name)
         data = file.read_bytes()
         position = data.rindex(b"TRIGGER")

@@ -38,7 +38,7 @@ from diverset.runtime.sqlite import (
     transaction,
 )
 
-FILE = "files.sqlite"
+CATALOG_FILE = "files.sqlite"
 FORMAT = 5
 INDEXED, SKIPPED, PENDING = "indexed", "skipped", "pending"
 REPAIR = "run diverset verify --repair, or restore a snapshot"
@@ -92,6 +92,15 @@ class TextTable:
     column: str | None = None
 
 
+def text_id(table: str | Path, row: int) -> str:
+    """The id of a row of a table in the index of texts.
+
+    >>> text_id("/texts/captions.csv", 3)
+    '/texts/captions.csv#3'
+    """
+    return f"{table}#{row}"
+
+
 class Catalog:
     """The SQLite file of a library, created if missing."""
 
@@ -100,10 +109,8 @@ class Catalog:
         self._lock = threading.RLock()
         self._checked = False  # whether `files` is intact
         with self._reporting_errors():
-            writable = os.access(folder, os.W_OK)
-            self._connection = (
-                open_file(folder / FILE, "rwc") if writable else connect(folder / FILE)[0]
-            )
+            file, writable = folder / CATALOG_FILE, os.access(folder, os.W_OK)
+            self._connection = open_file(file, "rwc") if writable else connect(file)[0]
             self._connection.execute("PRAGMA recursive_triggers = ON")  # REPLACE updates the totals
             version = self._version()
             if writable and version in (None, FORMAT):
@@ -113,11 +120,11 @@ class Catalog:
                     f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
                 )
             schema = stored_schema(self._connection)
-        is_expected = schema == expected_schema(SCHEMA)
-        if version not in (None, FORMAT) if is_expected else schema and version in (None, FORMAT):
+        is_current = version in (None, FORMAT)
+        if schema and is_current != (schema == expected_schema(SCHEMA)):
             self.close()
-            raise self._damaged("the schema")
-        if version not in (None, FORMAT):
+            raise self._damaged("the schema, or its version")
+        if not is_current:
             self.close()
             raise IndexFileError(
                 f"{folder} was written by another version of diverset (library format {version}, "
@@ -285,8 +292,8 @@ class Catalog:
             if damaged or isinstance(error, (sqlite3.IntegrityError, UnicodeDecodeError)):
                 raise self._damaged(str(error)) from error
             raise IndexFileError(
-                f"{self.folder / FILE}: {error}; check free space and permissions"
+                f"{self.folder / CATALOG_FILE}: {error}; check free space and permissions"
             ) from error
 
     def _damaged(self, what: str) -> DamagedError:
-        return DamagedError(f"{self.folder / FILE} is damaged ({what}); {REPAIR}")
+        return DamagedError(f"{self.folder / CATALOG_FILE} is damaged ({what}); {REPAIR}")

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from diverset.photos.library.catalog import FILE, Catalog
+from diverset.photos.library.catalog import CATALOG_FILE, Catalog
 from diverset.runtime.checksums import row_checksum
 from diverset.runtime.files import delete_unused
 from diverset.runtime.sqlite import DATABASE_ERRORS, connect, overwrite
@@ -26,14 +26,14 @@ def salvage_catalog(folder: Path) -> None:
     temporary.mkdir(exist_ok=True)
     for file in temporary.iterdir():  # of a repair that was interrupted
         file.unlink()
-    rows = {table: _intact_rows(folder / FILE, table) for table in TABLES}
+    rows = {table: _intact_rows(folder / CATALOG_FILE, table) for table in TABLES}
     if not {row[0] for row in rows["info"]} >= REQUIRED:
         rows["info"] = rows["files"] = []
         rows["tables"] = [(path, 0, 0, 0, column) for path, _, _, _, column in rows["tables"]]
     with closing(Catalog(temporary)) as catalog:
         for table, values in rows.items():
             catalog.put_rows(table, values)
-    overwrite(folder / FILE, temporary / FILE)
+    overwrite(folder / CATALOG_FILE, temporary / CATALOG_FILE)
     for file in temporary.iterdir():
         delete_unused(file)
     with suppress(OSError):

@@ -30,7 +30,7 @@ class _Batch:
 
     new: list[ReadResult] = field(default_factory=list)
     sets: list[Sets] = field(default_factory=list)  # of those in `new`
-    duplicates: list[ReadResult] = field(default_factory=list)
+    copies: list[ReadResult] = field(default_factory=list)
     failed: list[ReadResult] = field(default_factory=list)
 
 
@@ -56,8 +56,8 @@ class IndexingJob:
                 storing: Future[None] = writer.submit(lambda: None)
                 for part, batch in zip(parts, batches, strict=True):
                     storing.result()  # one batch is stored while others are encoded
-                    copies = self._resolve_duplicates(batch)
-                    storing = writer.submit(self._store, batch, copies)
+                    reused = self._reusable_sets(batch)
+                    storing = writer.submit(self._store, batch, reused)
                     done += len(part)
                     self._report_progress(done, len(files))
                 storing.result()
@@ -73,45 +73,45 @@ class IndexingJob:
             if read.reason:
                 batch.failed.append(read)
             else:
-                (batch.duplicates if read.duplicate_of else batch.new).append(read)
+                (batch.copies if read.copy_of else batch.new).append(read)
         if batch.new:
             pixels = [read.pixels for read in batch.new if read.pixels is not None]
             batch.sets = [self.library.encoder.encode(pixels)]
         return batch
 
-    def _resolve_duplicates(self, batch: _Batch) -> dict[ReadResult, Records]:
+    def _reusable_sets(self, batch: _Batch) -> dict[ReadResult, Records]:
         """The stored sets of files whose content is indexed already.
 
         Files are read ahead: a path that had this content then may have another one by now, as
         when two files swap names. Such a file is read again.
         """
-        copies: dict[ReadResult, Records] = {}
-        for read in batch.duplicates:
-            path = read.duplicate_of or ""
+        reused: dict[ReadResult, Records] = {}
+        for read in batch.copies:
+            path = read.copy_of or ""
             record, stored = self.catalog.file(path), self.library.images.get([path])
             if record and (record.status, record.digest) == (INDEXED, read.digest) and stored.ids:
-                copies[read] = stored
+                reused[read] = stored
             else:
                 again = self._read_and_encode([read.file], reuse=False)
                 batch.new += again.new
                 batch.sets += again.sets
                 batch.failed += again.failed
-        return copies
+        return reused
 
-    def _store(self, batch: _Batch, copies: dict[ReadResult, Records]) -> None:
+    def _store(self, batch: _Batch, reused: dict[ReadResult, Records]) -> None:
         """Make one batch durable: pending in the catalog, then in the index, then indexed."""
         self._skip(batch.failed)
-        records = [_record(read, INDEXED) for read in (*batch.new, *copies)]
+        records = [_record(read, INDEXED) for read in (*batch.new, *reused)]
         if records:
             metadata = [read.metadata for read in batch.new]
-            metadata += [{**stored.metadata[0], **read.metadata} for read, stored in copies.items()]
-            sets = np.concatenate([*batch.sets, *(stored.sets for stored in copies.values())])
+            metadata += [{**stored.metadata[0], **read.metadata} for read, stored in reused.items()]
+            sets = np.concatenate([*batch.sets, *(stored.sets for stored in reused.values())])
             self.catalog.put_files(replace(record, status=PENDING) for record in records)
             self.library.images.add([record.path for record in records], sets, metadata)
             self.library.images.seal_on_close()
             self.catalog.put_files(records)
         self.result.encoded += len(batch.new)
-        self.result.reused += len(copies)
+        self.result.reused += len(reused)
 
     def _skip(self, failed: Sequence[ReadResult]) -> None:
         """Record unreadable files; a set of content that is broken now is deleted.

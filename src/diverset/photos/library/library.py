@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diverset.errors import DamagedError, IndexFileError, OptionError, RebuiltError
-from diverset.index.quick_checks import database_problem, segment_problems
+from diverset.index.quick_checks import database_problem, holds_index, segment_problems
 from diverset.model.folder import DEFAULT
 from diverset.model.load import ModelIdentity, identify, load
-from diverset.photos.library.catalog import FILE, INDEXED, SKIPPED, Catalog, FileRecord
+from diverset.photos.library.catalog import CATALOG_FILE, INDEXED, SKIPPED, Catalog, FileRecord
 from diverset.photos.library.catalog_repair import salvage_catalog
 from diverset.photos.library.walking import is_below
 from diverset.runtime.close_on_error import close_on_error
@@ -46,21 +46,22 @@ class Library:
     def __init__(self, folder: Path, catalog: Catalog) -> None:
         self.folder, self.catalog = folder, catalog
         self.info = catalog.info
-        self._catalog_stat = os.stat(folder / FILE)
+        self._catalog_stat = os.stat(folder / CATALOG_FILE)
 
     @classmethod
     def open(cls, folder: str | Path | None = None) -> Library:
         """Open an existing library; default: the user's own."""
         path = Path(folder).expanduser() if folder else default_folder()
         option = f" --library {folder}" if folder else ""
-        if not (path / FILE).exists() and stored_indexes(path):
+        if not (path / CATALOG_FILE).exists() and stored_indexes(path):
             raise DamagedError(
-                f"{path / FILE}, with the list of indexed folders, is missing; index them again "
-                f"with diverset index FOLDER{option}, or restore a snapshot"
+                f"{path / CATALOG_FILE}, with the list of indexed folders, is missing; index them "
+                f"again with diverset index FOLDER{option}, or restore a snapshot"
             )
-        if not (path / FILE).exists():
+        if not (path / CATALOG_FILE).exists():
             raise IndexFileError(
-                f"there is no library in {path}; create one with: diverset index FOLDER{option}"
+                f"there is no library in {path}; check the path, or create one with: "
+                f"diverset index FOLDER{option}"
             )
         with close_on_error(cls(path, Catalog(path))) as library:
             if "fingerprint" not in library.info:
@@ -83,10 +84,12 @@ class Library:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise IndexFileError(f"cannot create {path} ({error.strerror})") from error
+            raise IndexFileError(
+                f"cannot create {path} ({error.strerror}); give another --library"
+            ) from error
         library = cls(path, open_catalog(path))
         if model or rebuild or "fingerprint" not in library.info:
-            with library.lock():
+            with library_lock(path):
                 library.info = library.catalog.info  # another process may just have created it
                 library._use_model(model or library.info.get("model", DEFAULT), rebuild)
         return library
@@ -190,7 +193,7 @@ class Library:
     def check_current(self) -> None:
         """Raise if the library was rebuilt or removed since it was opened."""
         try:
-            now = os.stat(self.folder / FILE)
+            now = os.stat(self.folder / CATALOG_FILE)
         except OSError:
             raise RebuiltError(f"{self.folder} was removed; index again") from None
         same_file = os.path.samestat(now, self._catalog_stat)
@@ -199,8 +202,8 @@ class Library:
 
     @contextmanager
     def indexing_lock(self) -> Iterator[None]:
-        """Held by the only process that indexes."""
-        with self.lock():
+        """Held by the only process that writes; raises if the library was rebuilt meanwhile."""
+        with library_lock(self.folder):
             self.check_current()
             yield
 
@@ -230,16 +233,6 @@ class Library:
         # Without the lock, the process that wrote this was killed.
         return progress if is_locked(self.folder / LOCK) else None
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Held by the only process that writes."""
-        busy = (
-            f"another process is indexing into {self.folder}; wait for it to finish "
-            "(diverset status shows its progress)"
-        )
-        with file_lock(self.folder / LOCK, busy):
-            yield
-
     def close(self) -> None:
         self.close_indexes()
         self.catalog.close()
@@ -258,7 +251,6 @@ class Library:
 
     def _index(self, name: str) -> SetIndex:
         from diverset.index import SetIndex
-        from diverset.index.item_database import holds_index
 
         folder = self.index_folder(name)
         if holds_index(folder):
@@ -282,6 +274,17 @@ class Library:
         return sum(table.items for table in self.catalog.tables().values())
 
 
+@contextmanager
+def library_lock(folder: Path) -> Iterator[None]:
+    """The lock of the process that writes to a library."""
+    busy = (
+        f"another process is writing to {folder}; wait for it to finish (diverset status shows "
+        "its progress)"
+    )
+    with file_lock(folder / LOCK, busy):
+        yield
+
+
 def stored_indexes(folder: Path) -> list[Path]:
     """The folders of all indexes in a library, of any build."""
     return sorted(path for name in INDEXES for path in folder.glob(f"{name}-*") if path.is_dir())
@@ -295,7 +298,7 @@ def open_catalog(folder: Path) -> Catalog:
             catalog.check()
         return catalog
     except DamagedError as error:
-        with file_lock(folder / LOCK, f"another process is indexing into {folder}"):
+        with library_lock(folder):
             salvage_catalog(folder)
         logging.getLogger(__name__).warning("%s: kept what is intact", error)
         return Catalog(folder)

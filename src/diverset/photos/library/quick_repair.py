@@ -10,10 +10,9 @@ import shutil
 from dataclasses import replace
 
 from diverset.index.quick_checks import database_problem, item_count, segment_problems
-from diverset.index.schema import FILE
-from diverset.photos.library.catalog import INDEXED, PENDING
+from diverset.index.schema import FILE as ITEMS_FILE
+from diverset.photos.library.catalog import INDEXED, PENDING, text_id
 from diverset.photos.library.library import INDEXES, Library
-from diverset.photos.library.text_ids import text_id
 
 
 def quick_repair(library: Library) -> list[str]:
@@ -39,20 +38,20 @@ def repair_index(library: Library, name: str) -> list[str]:
 
     folder = library.index_folder(name)
     library.close_indexes()
-    if (folder / FILE).exists() and (folder / FILE).stat().st_size:
+    if (folder / ITEMS_FILE).exists() and (folder / ITEMS_FILE).stat().st_size:
         return [
             f"{folder.name}: {action}" for action in repair(folder, library.index_settings(name))
         ]
     if folder.exists():
         shutil.rmtree(folder)
     SetIndex.create(folder, library.index_settings(name)).close()
-    return [f"{folder.name}: {FILE} was missing; its {name} are encoded again"]
+    return [f"{folder.name}: {ITEMS_FILE} was missing; its {name} are encoded again"]
 
 
 def counts_agree(library: Library, name: str) -> bool:
     """Whether an index has as many items as the catalog says."""
     folder, catalog = library.index_folder(name), library.catalog
-    count = item_count(folder) if (folder / FILE).exists() else 0
+    count = item_count(folder) if (folder / ITEMS_FILE).exists() else 0
     if name == "texts":
         complete = sum(table.items for table in catalog.tables().values() if table.size)
         return complete <= count <= library.recorded_items(name)

@@ -38,7 +38,7 @@ class ReadResult:
         file: the file.
         digest: hash of its content.
         pixels: what the network reads; None if the content is indexed already or unreadable.
-        duplicate_of: an indexed path with the same content.
+        copy_of: an indexed path with the same content.
         metadata: for filters.
         reason: why it cannot be read; empty if it can.
         transient: whether the reason may lie outside the file, so that the next run tries again.
@@ -47,7 +47,7 @@ class ReadResult:
     file: ImageFile
     digest: str = ""
     pixels: Tensor | None = None
-    duplicate_of: str | None = None
+    copy_of: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
     transient: bool = False
@@ -64,9 +64,9 @@ def read_image(
         _check(file)
         data = read_file(file.path, MAX_FILE_BYTES)
         digest = _digest(data)
-        duplicate_of = path_with_digest(digest)
-        if duplicate_of is not None:
-            return ReadResult(file, digest, duplicate_of=duplicate_of, metadata=file_metadata(file))
+        copy_of = path_with_digest(digest)
+        if copy_of is not None:
+            return ReadResult(file, digest, copy_of=copy_of, metadata=file_metadata(file))
         image = preprocess.open(file.path, data)
         metadata = {**file_metadata(file), **image_metadata(file.path, data)}
         return ReadResult(file, digest, preprocess.pixels(image), metadata=metadata)

@@ -17,11 +17,10 @@ from uuid import uuid4
 
 from diverset.errors import DamagedError, DataError, LockedError
 from diverset.index.schema import FILE as ITEMS_FILE
-from diverset.photos.library.catalog import FILE, Catalog
-from diverset.photos.library.library import INDEXES, LOCK, Library
+from diverset.photos.library.catalog import CATALOG_FILE, Catalog
+from diverset.photos.library.library import INDEXES, Library, library_lock
 from diverset.photos.library.verification import find_problems
 from diverset.runtime.files import sync, sync_folder
-from diverset.runtime.locks import file_lock
 from diverset.runtime.sqlite import (
     connect,
     copy_database,
@@ -61,14 +60,14 @@ def restore(source: Path, folder: Path) -> None:
     if problems := find_problems(source):
         raise DamagedError(f"{source} cannot be restored: {problems[0]}")
     folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder / LOCK, f"another process is writing to {folder}; wait for it to finish"):
+    with library_lock(folder):
         build_id = uuid4().hex
         with closing(Library.open(source)) as old:
             for name in INDEXES:
                 if (old.index_folder(name) / ITEMS_FILE).exists():
                     _restore_index(old.index_folder(name), folder / f"{name}-{build_id[:16]}")
             catalog = _copy_catalog(old.catalog, folder / TEMPORARY, build_id)
-        overwrite(folder / FILE, catalog)
+        overwrite(folder / CATALOG_FILE, catalog)
         shutil.rmtree(folder / TEMPORARY)
         with closing(Library.open(folder)) as library:
             library.sweep()
@@ -81,13 +80,13 @@ def _one_moment(library: Library) -> Iterator[Mapping[str, sqlite3.Connection]]:
     A file is pending in the catalog before and while its set is stored, so the moments agree if the
     catalog does not change between them.
     """
-    names = [FILE]
+    names = [CATALOG_FILE]
     for name in INDEXES:
         path = library.index_folder(name) / ITEMS_FILE
         names += [str(path.relative_to(library.folder))] if path.exists() else []
     for _ in range(ATTEMPTS):
         with ExitStack() as stack:
-            observer = stack.enter_context(closing(connect(library.folder / FILE)[0]))
+            observer = stack.enter_context(closing(connect(library.folder / CATALOG_FILE)[0]))
             before = _version(observer)
             connections = {}
             for name in names:
@@ -137,10 +136,10 @@ def _copy_catalog(catalog: Catalog, folder: Path, build_id: str) -> Path:
     if folder.exists():  # of a restore that was interrupted
         shutil.rmtree(folder)
     folder.mkdir()
-    catalog.backup(folder / FILE)
+    catalog.backup(folder / CATALOG_FILE)
     with closing(Catalog(folder)) as copy:
         copy.set_info("build_id", build_id)
-    return folder / FILE
+    return folder / CATALOG_FILE
 
 
 def _sync_all(folder: Path) -> None:

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 from diverset.data.table import MissingColumnError, read_rows
-from diverset.errors import DataError, OptionError
-from diverset.photos.library.catalog import TextTable
+from diverset.errors import DataError
+from diverset.photos.library.catalog import TextTable, text_id
 from diverset.photos.library.library import Library
 from diverset.photos.library.quick_repair import quick_repair
-from diverset.photos.library.text_ids import text_id
 from diverset.runtime.progress import Progress
 
 BATCH = 128
@@ -76,11 +75,11 @@ def _add(library: Library, path: Path, start: int, texts: list[str]) -> int:
 
 
 def _read_texts(path: Path, column: str | None) -> list[str]:
+    reason = ""
     for name in COLUMNS if column is None else (column,):
         try:
             texts = [str(row[0] or "").strip() for _, row in read_rows(path, [name])]
             return [text for text in texts if text]
-        except MissingColumnError:
-            if column is not None:
-                raise
-    raise OptionError(f"{path} has none of the columns {', '.join(COLUMNS)}; give --column")
+        except MissingColumnError as error:
+            reason = f"{error}; give the column of the texts with --column"
+    raise DataError(reason)

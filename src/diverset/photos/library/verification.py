@@ -8,11 +8,16 @@ from pathlib import Path
 
 from diverset.errors import IndexFileError, a_few
 from diverset.index.schema import FILE as ITEMS_FILE
-from diverset.photos.library.catalog import FILE, INDEXED
+from diverset.photos.library.catalog import CATALOG_FILE, INDEXED
 from diverset.photos.library.catalog_repair import salvage_catalog
-from diverset.photos.library.library import INDEXES, LOCK, Library, open_catalog, stored_indexes
+from diverset.photos.library.library import (
+    INDEXES,
+    Library,
+    library_lock,
+    open_catalog,
+    stored_indexes,
+)
 from diverset.photos.library.quick_repair import differences, quick_repair, reconcile, repair_index
-from diverset.runtime.locks import file_lock
 from diverset.runtime.sqlite import has_broken_seal
 
 
@@ -20,16 +25,18 @@ def find_problems(folder: Path) -> list[str]:
     """Descriptions of what is wrong with a library; empty if nothing is."""
     from diverset.index.verify import verify_folder
 
-    unused = has_broken_seal(folder / FILE)  # before SQLite opens the file
+    unused = has_broken_seal(folder / CATALOG_FILE)  # before SQLite opens the file
     try:
         library = Library.open(folder)
     except IndexFileError as error:
+        if not (folder / CATALOG_FILE).exists() and not stored_indexes(folder):
+            raise  # no library at all
         return [str(error)]
     problems = []
     if unused:
         problems.append(
-            f"{FILE} is damaged in bytes that no table uses; every record is intact: --repair "
-            "rewrites the file"
+            f"{CATALOG_FILE} is damaged in bytes that no table uses; every record is intact: "
+            "--repair rewrites the file"
         )
     with closing(library):
         for name in INDEXES:
@@ -69,8 +76,8 @@ def repair_library(folder: Path) -> list[str]:
     """Repair a library with everything that is intact; returns what was done."""
     from diverset.index.verify import verify_folder
 
-    if has_broken_seal(folder / FILE):
-        with file_lock(folder / LOCK, f"another process is indexing into {folder}"):
+    if has_broken_seal(folder / CATALOG_FILE):
+        with library_lock(folder):
             salvage_catalog(folder)
     with closing(open_catalog(folder)) as catalog:
         if "fingerprint" not in catalog.info:  # another model than before would be a surprise
