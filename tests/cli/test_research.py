@@ -108,11 +108,27 @@ def test_elements_on_the_command_line_count_from_1(number, capsys):
     assert exit_.value.code == 2 and "--image-elements" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("demo --epochs 0", "argument --epochs: '0' is not a whole number above 0"),
+        ("search dog -n x", "argument -n: 'x' is not a whole number above 0"),
+        ("watch --every -1", "argument --every: '-1' is not a number above 0"),
+        ("serve --max-megabytes inf", "argument --max-megabytes: 'inf' is not a number above 0"),
+    ],
+)
+def test_numbers_outside_of_their_range_are_reported_in_one_line(command, message, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(command.split())
+    name = f"diverset {command.split()[0]}"
+    assert exit_.value.code == 2
+    assert capsys.readouterr().err == f"{name}: {message}; see {name} --help\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["demo", "--epochs", "0"], "--epochs is 0; give a number above 0"),
         (["evaluate", "photos", "--device", "gpu"], "device is 'gpu'; give auto, cpu"),
         (["evaluate", "photos", "--protocol", "1k"], "protocol is '1k'; choose one of"),
         (["train", "scenes", "--out", "x", "--loss.margin", "wide"], "Got value: wide; `diverset"),

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from diverset.cli import photos, research, store
-from diverset.cli.verb import Verbs, add_flag
+from diverset.cli.verb import Parser, Verbs, add_flag
 from diverset.errors import DiversetError
 from diverset.runtime.terminal import printable
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="diverset",
         usage="diverset VERB [options]",
         description="Search images by text and text by images, with sets of embeddings.",

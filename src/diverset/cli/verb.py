@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from diverset.errors import import_extra
 from diverset.photos.element_numbers import element_index
@@ -25,6 +25,13 @@ MODEL = (
     "name"
 )
 TRAINING = ("yaml", "lightning_fabric", "tensorboard", "rich")  # modules that training imports
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that names the next step."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def add_verb(
