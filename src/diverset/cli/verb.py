@@ -15,7 +15,7 @@ from diverset.photos.element_numbers import element_index
 from diverset.runtime.garbage import collection_paused
 
 if TYPE_CHECKING:
-    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+    Verbs = argparse._SubParsersAction["Parser"]
 else:
     Verbs = argparse._SubParsersAction  # argparse has no public name for it
 
@@ -42,7 +42,7 @@ def add_verb(
     *examples: str,
     notes: str | None = None,
     **defaults: Any,
-) -> argparse.ArgumentParser:
+) -> Parser:
     """Declare a verb: its one-line summary, the function that runs it, and example commands.
 
     `notes` end the help text; `defaults` are set on the parsed arguments.

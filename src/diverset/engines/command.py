@@ -16,9 +16,9 @@ from diverset.runtime.progress import Progress
 
 def copy(args: argparse.Namespace) -> int:
     """Copy all items of a store into another one, which is created if missing."""
-    source, target = args.source, args.target
+    source, target = args.source, args.target  # not in messages: they may contain passwords
     if address_key(source) == address_key(target):
-        raise OptionError(f"{target} is both source and target; give another target")
+        raise OptionError("source and target are the same store; give another target")
     with closing(open_store(source)) as store:
         with closing(open_or_create(target, store.settings)) as copied, Progress() as progress:
             journal = _journal(address_key(source), target)

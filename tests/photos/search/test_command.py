@@ -199,7 +199,6 @@ def test_errors_say_what_to_do_next(made, tmp_path, capsys, monkeypatch):
         ),
         (["search", "a", "--filter", "taken > 'June'", *where], "taken is a date, 'June' is not"),
         (["search", "a", "--filter", "width > 9999", *where], "no photo passes the filter"),
-        (["search", "a", "-n", "0", *where], "give 1 or more"),
         (["search", "a", "--coverage", "--weights", "1", "2", *where], "weights have no effect"),
         (
             ["similar", str(made / "photos" / "1.png"), "--element", "9", *where],
