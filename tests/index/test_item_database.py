@@ -109,7 +109,7 @@ def test_a_truncated_database_is_detected(tmp_path, size):
     file = tmp_path / "index" / FILE
     assert file.stat().st_size > 30000
     os.truncate(file, size)
-    with pytest.raises(IndexFileError, match="repair it with --repair"):
+    with pytest.raises(IndexFileError, match="diverset store verify --repair"):
         with SetIndex.open(tmp_path / "index") as index:
             assert index.verify() == []
             index.search(make_sets(1))
