@@ -1,8 +1,7 @@
 """Input sources: the inputs of one modality by index, as batches for a model.
 
-They are not the datasets of a recipe, which `SourceConfig` describes.
-
-With a random generator a source augments, as in training; without one it does not.
+With a random generator a source augments, as in training; without one it does not. (A data source,
+`SourceConfig`, is something else: one of several datasets of a recipe.)
 """
 
 from __future__ import annotations

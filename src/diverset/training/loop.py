@@ -38,7 +38,7 @@ from diverset.training.log import TrainLog
 from diverset.training.rng import seed_process
 from diverset.training.state import TrainState
 
-LOG_EVERY = 10
+LOG_EVERY = 10  # steps
 
 
 class NotFiniteError(DiversetError):
@@ -69,12 +69,13 @@ def fit(
         seed_process(config.seed, fabric)  # decides dropout
     optimizer: Any = fabric.setup_optimizers(state.optimizer)
     forward: nn.Module | None = None
+    # Only the first process logs and validates.
     log = TrainLog(folder, state.step) if fabric.is_global_zero else None
     saved = time.monotonic()
 
     while state.epoch < config.epochs and not out_of_patience(state, config):
         set_training_mode(model, recipe, state.epoch)
-        if forward is None or state.epoch == config.frozen_epochs:  # other parameters are trained
+        if forward is None or state.epoch == config.frozen_epochs:  # the backbone is trained now
             forward = wrap(model, fabric)
         started = time.monotonic()
         epoch_batches = replace(batches, epoch=state.epoch)
@@ -101,7 +102,7 @@ def fit(
                 log.validation(state.step, state.epoch, reports)
                 rsums = ", ".join(f"{name} RSUM {reports[name].rsum:.1f}" for name in reports)
                 progress.message(f"epoch {state.epoch}: {rsums}, best {state.best_rsum:.1f}")
-            # Only the first process has validated, but all must end a run in the same epoch.
+            # All processes must end a run in the same epoch.
             best = (state.best_rsum, state.best_epoch)
             state.best_rsum, state.best_epoch = fabric.broadcast(best)
         state.save(fabric)
