@@ -124,6 +124,16 @@ def test_the_bfloat16_copy_is_kept_until_a_weight_changes():
     assert not any(name.startswith("_inference") for name in encoder.state_dict())
 
 
+def test_the_copy_for_bfloat16_computes_what_autocast_computes():
+    encoder = make_model().image_encoder.eval()
+    copy = encoder.for_inference("bfloat16")
+    assert copy.sets.to_keys.weight.dtype == torch.bfloat16
+    assert encoder.sets.to_keys.weight.dtype == torch.float32
+    inputs = Padded.of([torch.randn(3, 12), torch.randn(2, 12)])
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(copy(inputs).elements, encoder(inputs).elements)
+
+
 def test_threads_that_share_an_encoder_copy_it_once():
     encoder = make_model().image_encoder
     with ThreadPoolExecutor(8) as threads:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 
 from diverset.backbones import Backbone
 from diverset.errors import InputError, OptionError
-from diverset.runtime.autocast import autocast
+from diverset.runtime.autocast import autocast, precision_dtype
 from diverset.types import EmbeddingSets, Features, Maps, Padded
 
 Inputs = Padded | Maps | Tensor
@@ -36,7 +37,7 @@ class Encoder(nn.Module):
         self.backbone = backbone
         self.features = features
         self.sets = sets
-        # In a tuple it is not a submodule: which weights were converted, and the copy.
+        # In a tuple it is not a submodule: the converted weights and precision, and the copy.
         self._inference: tuple[object, Encoder] | None = None
 
     def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
@@ -50,7 +51,7 @@ class Encoder(nn.Module):
     def encode(self, batches: Iterable[Inputs], precision: str = "float32") -> Tensor:
         """The normalised sets of several batches as one tensor, in evaluation mode."""
         first = next(self.parameters())
-        encoder = self if precision == "float32" else self.for_inference()
+        encoder = self if precision == "float32" else self.for_inference(precision)
         elements = []
         with evaluation_mode(encoder):
             for batch in batches:
@@ -68,16 +69,22 @@ class Encoder(nn.Module):
             )
         return sets
 
-    def for_inference(self) -> Encoder:
-        """A frozen copy in its fastest form, made again only after a weight has changed."""
+    def for_inference(self, precision: str = "float32") -> Encoder:
+        """A frozen copy in its fastest form, made again only after a weight has changed.
+
+        Its linear layers have weights of this precision, to which autocast would convert them for
+        every batch.
+        """
         versions = [(tensor.data_ptr(), tensor._version) for tensor in self.state_dict().values()]
+        key = (precision, versions)
         with _COPYING:
-            if self._inference is None or self._inference[0] != versions:
+            if self._inference is None or self._inference[0] != key:
                 self._inference = None  # a copy of the copy would be useless
-                copy = deepcopy(self).eval().requires_grad_(False)
+                converted = _linear_weights(self, precision_dtype(precision))
+                copy = deepcopy(self, converted).eval().requires_grad_(False)
                 if copy.backbone is not None:
                     copy.backbone = copy.backbone.for_inference()
-                self._inference = (versions, copy)
+                self._inference = (key, copy)
             return self._inference[1]
 
 
@@ -98,16 +105,28 @@ class UnloadedEncoder(Encoder):
         return OptionError(f"the {self.side} side of this model was not loaded; load all of it")
 
 
+def _linear_weights(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
+    """The weights of all linear layers in this type, by the id of the original: a memo of
+    `deepcopy`."""
+    return {
+        id(weight): nn.Parameter(weight.detach().to(dtype, copy=True))
+        for layer in module.modules()
+        if type(layer) is nn.Linear  # subclasses may read their weights in other ways
+        for weight in layer.parameters()
+    }
+
+
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
     """Evaluation mode within a block; every submodule returns to its own mode afterwards."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
+    trained = [part for part in module.modules() if part.training]
+    if trained:  # setting the mode of every part takes as long as encoding a text
+        module.eval()
     try:
         yield
     finally:
-        for part, training in modes.items():
-            part.training = training
+        for part in trained:
+            part.training = True
 
 
 def cast_floating(inputs: Inputs, dtype: torch.dtype) -> Inputs:

@@ -9,10 +9,16 @@ from diverset.runtime.torch_private import cpu_has_bfloat16
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:
     """Run matrix products and convolutions in this precision; "float32" changes nothing."""
-    check_choice("precision", precision, PRECISIONS)
-    enabled = precision != "float32"
-    dtype: torch.dtype = getattr(torch, precision) if enabled else torch.bfloat16
+    dtype, enabled = precision_dtype(precision), precision != "float32"
+    dtype = dtype if enabled else torch.bfloat16
     return torch.autocast(torch.device(device).type, dtype, enabled=enabled)
+
+
+def precision_dtype(precision: str) -> torch.dtype:
+    """The type of a name in `PRECISIONS`."""
+    check_choice("precision", precision, PRECISIONS)
+    dtype: torch.dtype = getattr(torch, precision)
+    return dtype
 
 
 def autocast_dtype(x: torch.Tensor) -> torch.dtype:

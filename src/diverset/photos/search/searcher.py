@@ -37,6 +37,7 @@ from diverset.photos.search.query import (
 from diverset.photos.search.result import SearchHit, SearchResult
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
+from diverset.runtime.autocast import fastest_precision
 from diverset.runtime.threads import torch_threads
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
@@ -168,11 +169,11 @@ class Searcher:
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 
     def _encode_texts(self, texts: Sequence[str]) -> Sets:
-        """The sets of texts."""
+        """The sets of texts, at the precision in which images are encoded."""
         few = len(texts) <= ENCODED_ON_ONE_THREAD
         with torch_threads(1) if few else nullcontext():
-            sets: Sets = self.library.text_model.encode_texts(texts).float().cpu().numpy()
-        return sets
+            sets = self.library.text_model.encode_texts(texts, precision=fastest_precision())
+        return sets.float().cpu().numpy()
 
     def encode_image(self, path: str | Path) -> Elements:
         """The set of an image: the stored one if the file is indexed, else encoded now."""
