@@ -17,6 +17,7 @@ from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
 from diverset.photos.search.query import SearchQuery
 from diverset.photos.serve.app import create_app
+from diverset.photos.serve.schemas import SearchResponse
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -27,6 +28,7 @@ pytestmark = [
 def test_searches_by_text_image_and_element_are_answered(client, photos):
     actual = client.post("/search", json={"text": "a dog", "k": 3}).json()
     assert len(actual["groups"][0]) == 3 and actual["confidence"] == "good"
+    assert SearchResponse(**actual).model_dump() == actual  # all fields of the documented form
     path = str(photos / "2.png")
     query = {"text": "a dog", "image_id": path, "excluded": ["snow"], "groups": True}
     assert sum(map(len, client.post("/search", json=query).json()["groups"])) == 7
@@ -326,9 +328,9 @@ def test_thumbnails_and_overlays_are_cached_up_to_a_number_of_bytes(library, pho
 def test_a_repeated_text_is_encoded_once_for_search_and_explain(client, library, photos):
     texts, encode = [], library.model.encode_texts
 
-    def noted(batch):
+    def noted(batch, **options):
         texts.extend(batch)
-        return encode(batch)
+        return encode(batch, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library.model, "encode_texts", noted)

@@ -165,10 +165,11 @@ class CombinedScore:
         self.clauses, self.alpha, self.calibration = clauses, alpha, calibration
         self.elements = np.concatenate([clause.elements for clause in clauses])
         self._ends = np.cumsum([len(clause.elements) for clause in clauses])
-        scores = np.zeros((len(clauses), 1))
+        self._mean, self._std = np.zeros(len(clauses)), np.full(len(clauses), 1e-6)
         if sample is not None and len(sample):
-            scores = self.per_clause(np.einsum("qd,nsd->nqs", self.elements, sample, optimize=True))
-        self._mean, self._std = scores.mean(axis=1), scores.std(axis=1) + 1e-6
+            cosines = np.einsum("qd,nsd->nqs", self.elements, sample, optimize=True)
+            scores = self.per_clause(cosines)
+            self._mean, self._std = scores.mean(axis=1), scores.std(axis=1) + 1e-6
 
     @property
     def is_plain(self) -> bool:
@@ -222,6 +223,8 @@ class CombinedScore:
 
         Excluded texts are left out: they explain why other images are not hits.
         """
+        if self.is_plain:  # its gradient sums to one, whatever its weight
+            return self.clauses[0].contributions(cosines, self.alpha)
         scaled = (self.per_clause(cosines) - self._mean[:, None]) / self._std[:, None]
         weights = self._weights(scaled) / self._std[:, None]
         parts = [

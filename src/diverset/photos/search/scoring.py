@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from diverset.errors import OptionError
-from diverset.index.explain import contributions
+from diverset.index.explain import contributions, smooth_chamfer_from_cosines
 from diverset.similarity import smooth_chamfer_of_cosines
 
 Cosines = Float[np.ndarray, "items query_slots slots"]
@@ -30,8 +30,10 @@ def weighted_smooth_chamfer(
     >>> weighted_smooth_chamfer(cosines, 16.0, np.array([1.0, 0.0])).round(3)
     array([0.772])
     """
+    if weights is None:
+        return smooth_chamfer_from_cosines(cosines, alpha)
     pairs = torch.from_numpy(np.array(cosines, dtype=np.float64))[..., None]
-    tensor = None if weights is None else _weights_tensor(weights, cosines.shape[1])
+    tensor = _weights_tensor(weights, cosines.shape[1])
     scores: Scores = smooth_chamfer_of_cosines(pairs, alpha, tensor)[:, 0].numpy()
     return scores
 
