@@ -47,8 +47,6 @@ def test_onednn_linear_equals_torchs_where_it_is_offered():
             torch.testing.assert_close(onednn_linear(inputs, weight, bias), expected)
 
 
-def test_onednn_linear_is_not_offered_for_other_types_or_under_autocast():
+def test_onednn_linear_is_not_offered_for_other_types():
     wide, single = torch.zeros(2, 2, dtype=torch.float64), torch.zeros(2, 2)
     assert not has_onednn_linear(wide, wide) and not has_onednn_linear(single, wide)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert not has_onednn_linear(single, single)

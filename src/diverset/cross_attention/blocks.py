@@ -22,6 +22,7 @@ from diverset.types import can_inspect
 
 MAX_MEMORY = 512 * 2**20
 TILE_MEMORY = 32 * 2**20
+TEXTS_PER_TILE = 16
 
 Local = Float[Tensor, "items inputs dim"]
 Mask = Bool[Tensor, "items inputs"]
@@ -84,16 +85,17 @@ def _score_tiles(
     """Scores without gradients, `pairs` at a time, short texts first."""
     ends = (texts[1] * torch.arange(1, texts[1].shape[1] + 1, device=texts[1].device)).amax(dim=1)
     ends, order = ends.sort()
-    image_rows = min(len(images[0]), max(1, math.isqrt(pairs)))
-    text_rows = min(len(order), pairs // image_rows)
+    # Few texts, so that those of a tile have nearly the same length.
+    text_rows = min(len(order), max(1, math.isqrt(pairs)), TEXTS_PER_TILE)
     image_rows = min(len(images[0]), pairs // text_rows)
+    text_rows = min(len(order), pairs // image_rows)
     scores = images[0].new_empty(len(images[0]), len(order))
     for rows, block in _blocks(images, image_rows):
         prepared = prepare(*block)
         for columns, (tile,) in _blocks((order,), text_rows):
             words = int(ends[columns][-1])
             tile_texts = tuple(tensor[tile, :words] for tensor in texts)
-            scores[rows, tile] = score(prepared, tile_texts)[0]
+            scores[rows, tile] = score(prepared, tile_texts)[0].to(scores.dtype)
     return scores
 
 
@@ -107,6 +109,8 @@ def _without_padding(name: str, side: Side) -> Side:
     """The tensors with zeros for padding, which may hold anything, NaN included."""
     local, mask, *others = side
     check_local(name, local, mask)
+    if can_inspect(mask) and mask.all():
+        return side
     return local.masked_fill(~mask[..., None], 0), mask, *others
 
 

@@ -7,6 +7,8 @@ original query.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -19,43 +21,59 @@ from diverset.cross_attention.attention import (
     attention_weights,
     gram_matrix,
     normalized,
+    overwrite,
     tanh,
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
-from diverset.cross_attention.linear import linear
+from diverset.cross_attention.linear import linear, operand
 from diverset.errors import check_choice
 
 
 class Memory(nn.Module):
-    """The gated update of a query x by what it attended to, c: g x + (1 - g) tanh(W [x ; c]).
-
-    Both maps are applied to x and to the inputs of the context, whose attended sum is c: a context
-    has far fewer inputs than there are pairs with it.
-    """
+    """The gated update of a query x by what it attended to, c: g x + (1 - g) tanh(W [x ; c])."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.linear, self.gate = nn.Linear(2 * dim, dim), nn.Linear(2 * dim, dim)
 
+    def maps(self) -> MemoryMaps:
+        """The maps of the gate and of the new value, one below the other."""
+        weights = operand(torch.cat([self.gate.weight, self.linear.weight]))
+        query, context = weights.chunk(2, dim=1)
+        bias = torch.cat([self.gate.bias, self.linear.bias])
+        return MemoryMaps(query.contiguous(), context.contiguous(), bias)
+
+
+class MemoryMaps(NamedTuple):
+    """A memory, ready to update queries.
+
+    The maps are applied to x and to the inputs of the context, whose attended sum is c: a context
+    has far fewer inputs than there are pairs with it.
+    """
+
+    query: Float[Tensor, "2*dim dim"]
+    context: Float[Tensor, "2*dim dim"]
+    bias: Float[Tensor, " 2*dim"]
+
     def of_context(self, contexts: Local) -> Float[Tensor, "contexts inputs 2*dim"]:
         """The context's part of the gate and of the new value."""
-        return linear(contexts, self._weights()[:, contexts.shape[-1] :])
+        return linear(contexts, self.context)
 
     def of_queries(self, queries: Tensor) -> Float[Tensor, "*items queries 2*dim"]:
         """The query's part, with the biases."""
-        bias = torch.cat([self.gate.bias, self.linear.bias])
-        return linear(queries, self._weights()[:, : queries.shape[-1]], bias)
+        return linear(queries, self.query, self.bias)
 
-    def forward(
+    def update(
         self, queries: Tensor, own: Tensor, weights: Tensor, contexts: Tensor
     ) -> Float[Tensor, "contexts queries dim"]:
         """The updated queries: `own` is their part, `contexts` the other part of every input."""
-        joined = torch.baddbmm(own, weights.transpose(1, 2), contexts)
+        joined = torch.baddbmm(own, weights.transpose(1, 2), contexts).to(queries.dtype)
         gate, new = joined.chunk(2, dim=-1)
-        return torch.lerp(tanh(new), queries, gate.sigmoid())
+        return torch.lerp(tanh(new), queries, overwrite(gate, Tensor.sigmoid))
 
-    def _weights(self) -> Float[Tensor, "2*dim 2*dim"]:
-        return torch.cat([self.gate.weight, self.linear.weight])
+
+Maps = tuple[MemoryMaps | None, MemoryMaps | None]
+"""Those of words and of regions as queries."""
 
 
 class Imram(nn.Module):
@@ -90,40 +108,44 @@ class Imram(nn.Module):
         self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
     ) -> Float[Tensor, "images texts"]:
         inputs = max(images.shape[1], texts.shape[1])
-        floats = self.steps * inputs * (6 * images.shape[2] + 4 * min(images.shape[1], inputs))
+        floats = inputs * (6 * images.shape[2] + 4 * min(images.shape[1], inputs))
+        if torch.is_grad_enabled():  # which keep every step
+            floats *= self.steps
+        maps = self._maps()
         return score_in_blocks(
-            lambda images, texts: (self._step_scores(images, texts).sum(dim=0),),
-            (images, image_mask), (texts, text_mask), floats, self.max_memory, self._prepare,
+            lambda images, texts: (self._step_scores(images, texts, maps).sum(dim=0),),
+            (images, image_mask), (texts, text_mask), floats, self.max_memory,
+            lambda images, mask: _prepare(images, mask, maps),
         )[0]  # fmt: skip
 
     def step_scores(
         self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
     ) -> Float[Tensor, "steps images texts"]:
         """The score of every step, both directions one after the other, without blocks."""
-        return self._step_scores(self._prepare(images, image_mask), (texts, text_mask))
+        maps = self._maps()
+        return self._step_scores(_prepare(images, image_mask, maps), (texts, text_mask), maps)
 
-    def _prepare(self, images: Local, mask: Mask) -> Side:
-        parts = [images, mask]
-        if self.text_memory is not None:
-            parts += [gram_matrix(images), self.text_memory.of_context(images)]
-        if self.image_memory is not None:
-            parts.append(self.image_memory.of_queries(images))
-        return tuple(parts)
+    def _maps(self) -> Maps:
+        text, image = self.text_memory, self.image_memory
+        return None if text is None else text.maps(), None if image is None else image.maps()
 
-    def _step_scores(self, images: Side, texts: Side) -> Float[Tensor, "steps images texts"]:
+    def _step_scores(
+        self, images: Side, texts: Side, maps: Maps
+    ) -> Float[Tensor, "steps images texts"]:
+        text_maps, image_maps = maps
         scores: list[Tensor] = []
-        if self.text_memory is not None:
-            own = self.text_memory.of_queries(texts[0])
-            scores += self._match(self.text_memory, (*texts, own), images[:4])
-        if self.image_memory is not None:
-            parts = gram_matrix(texts[0]), self.image_memory.of_context(texts[0])
+        if text_maps is not None:
+            own = text_maps.of_queries(texts[0])
+            scores += self._match(text_maps, (*texts, own), images[:4])
+        if image_maps is not None:
+            parts = gram_matrix(texts[0]), image_maps.of_context(texts[0])
             queries = *images[:2], images[-1]
-            steps = self._match(self.image_memory, queries, (*texts, *parts))
+            steps = self._match(image_maps, queries, (*texts, *parts))
             scores += [step.T for step in steps]
         return torch.stack(scores)
 
     def _match(
-        self, memory: Memory, items: Side, prepared: Side
+        self, memory: MemoryMaps, items: Side, prepared: Side
     ) -> list[Float[Tensor, "contexts items"]]:
         """The scores of every step.
 
@@ -143,8 +165,18 @@ class Imram(nn.Module):
             norms = (lengths * attended_length(weights, gram)).clamp_min(EPSILON)
             scores.append((products / norms * mask).sum(dim=-1) / mask.sum(dim=-1))
             if step + 1 < self.steps:
-                queries = memory(queries, own, weights.flatten(2), context_parts)
+                queries = memory.update(queries, own, weights.flatten(2), context_parts)
                 queries = normalized(queries) if self.normalize_queries else queries
-                cosines = (contexts @ queries.transpose(1, 2)).view_as(first)
+                cosines = (contexts @ queries.transpose(1, 2)).view_as(first).to(first.dtype)
                 own = memory.of_queries(queries) if step + 2 < self.steps else own
         return scores
+
+
+def _prepare(images: Local, mask: Mask, maps: Maps) -> Side:
+    text_maps, image_maps = maps
+    parts = [images, mask]
+    if text_maps is not None:
+        parts += [gram_matrix(images), text_maps.of_context(images)]
+    if image_maps is not None:
+        parts.append(image_maps.of_queries(images))
+    return tuple(parts)

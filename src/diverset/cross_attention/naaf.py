@@ -16,12 +16,14 @@ from torch.nn import functional as F
 
 from diverset.cross_attention.attention import (
     EPSILON,
+    LOG2_E,
     all_products,
     attended_length,
-    attention_weights,
     gram_matrix,
+    has_padding,
     masked_softmax,
-    minus_infinity,
+    overwrite,
+    unscaled_weights,
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 
@@ -73,16 +75,21 @@ class Naaf(nn.Module):
     def _score(self, images: Side, texts: Side) -> tuple[Float[Tensor, "images texts"]]:
         (regions, region_mask, gram), (words, word_mask, threshold) = images, texts
         cosines = all_products(regions, words)
-        above = cosines + (minus_infinity(region_mask, cosines) - threshold[:, 0])
+        above = cosines - threshold[:, 0]
+        if has_padding(region_mask):
+            above = above.masked_fill(~region_mask[:, :, None, None], -math.inf)
         best = above.amax(dim=1)
         negative = torch.where(self._decides(best, words, word_mask) < 0, best, 0)
         # Positive by feature: attend to the regions above the threshold.
-        weights = F.threshold(self.sharpness * above, 0.0, -math.inf).exp()
-        weights = weights / (weights.sum(dim=1, keepdim=True) + EPSILON)
-        by_feature = (weights * cosines).sum(dim=1) / attended_length(weights, gram)
+        logits = F.threshold(above, 0.0, -math.inf)
+        weights = overwrite(overwrite(logits, Tensor.mul, self.sharpness * LOG2_E), Tensor.exp2)
+        scale = weights.sum(dim=1) + EPSILON
+        lengths = (attended_length(weights, gram) / scale).clamp_min(EPSILON)
+        by_feature = overwrite(weights, Tensor.mul, cosines).sum(dim=1) / scale / lengths
         # Positive by relevance: attend to all regions, l2-normalised over the words.
-        weights = attention_weights(cosines, region_mask, self.sharpness)
-        by_relevance = (weights * cosines).sum(dim=1)
+        weights = unscaled_weights(cosines, region_mask, self.sharpness)
+        scale = weights.sum(dim=1)
+        by_relevance = overwrite(weights, Tensor.mul, cosines).sum(dim=1) / scale
         total = (negative + by_feature + by_relevance) * word_mask
         return (total.sum(dim=2) / word_mask.sum(dim=1),)
 

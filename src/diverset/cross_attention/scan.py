@@ -14,8 +14,9 @@ from diverset.config import DIRECTIONS, SCAN_POOLINGS
 from diverset.cross_attention.attention import (
     all_products,
     attended_length,
-    attention_weights,
     gram_matrix,
+    overwrite,
+    unscaled_weights,
 )
 from diverset.cross_attention.blocks import (
     MAX_MEMORY,
@@ -86,8 +87,9 @@ def _attend(
     """The cosine of every query to what it attended to in each prepared context."""
     contexts, mask, gram = prepared
     cosines = all_products(contexts, queries)
-    weights = attention_weights(cosines, mask, attention)
-    return (weights * cosines).sum(dim=1) / attended_length(weights, gram)
+    weights = unscaled_weights(cosines, mask, attention)
+    lengths = attended_length(weights, gram)
+    return overwrite(weights, Tensor.mul, cosines).sum(dim=1) / lengths
 
 
 def _pool(

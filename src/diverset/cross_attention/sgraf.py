@@ -16,14 +16,16 @@ from diverset.cross_attention.attention import (
     EPSILON,
     all_products,
     attended_length,
-    attention_weights,
     gram_matrix,
+    length,
     masked_softmax,
     normalized,
+    overwrite,
     tanh,
+    unscaled_weights,
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
-from diverset.cross_attention.linear import linear
+from diverset.cross_attention.linear import linear, operand
 from diverset.cross_attention.norms import CaptionNorm, RegionNorm
 from diverset.errors import check_choice
 
@@ -94,13 +96,14 @@ class GraphReasoning(nn.Module):
         self, nodes: Tensor, mask: Mask, rounds: list[Round]
     ) -> Float[Tensor, "images texts width"]:
         """The node of the whole after all rounds."""
+        nodes = operand(nodes)
         for step, (maps, message) in enumerate(rounds, start=1):
             # The last round is only read at the global node.
             queries = nodes[:, :, :1] if step == len(rounds) else nodes
             for weight, bias in maps:
                 queries = linear(queries, weight, bias)
             edges = masked_softmax(queries @ nodes.transpose(-1, -2), mask[None, :, None], dim=-1)
-            nodes = linear(edges @ nodes, *message).relu()
+            nodes = overwrite(linear(edges @ nodes, *message), Tensor.relu)
         return nodes[:, :, 0]
 
 
@@ -165,7 +168,9 @@ class Sgraf(nn.Module):
         nodes = len(images) * text_mask.numel()
         rounds = None if self.graph is None else self.graph.rounds(nodes)
         width = self.local_comparison.out_features
-        floats = texts.shape[1] * (4 * images.shape[1] + 4 * images.shape[2] + 8 * width)
+        floats = texts.shape[1] * (4 * images.shape[1] + 8 * width)
+        if torch.is_grad_enabled():
+            floats += 4 * texts.shape[1] * images.shape[2]
         scores, *statistics = score_in_blocks(
             lambda images, texts: self._score(images, texts, rounds),
             *sides, floats, self.max_memory, _prepare, whole_columns=self.training,
@@ -185,17 +190,38 @@ class Sgraf(nn.Module):
 
     def _compare(self, images: Side, texts: Side) -> Float[Tensor, "images texts nodes width"]:
         """The comparison of the whole, followed by one per word."""
-        (regions, region_mask, image_vectors, gram), (words, _, text_vectors) = images, texts
-        weights = attention_weights(all_products(regions, words), region_mask, SHARPNESS)
-        weights = weights / (attended_length(weights, gram) + EPSILON)[:, None]
-        attended = weights.flatten(2).transpose(1, 2) @ regions
-        attended = attended.view(len(regions), *words.shape)
-        local, whole = self.local_comparison, self.global_comparison
-        by_word = linear((attended - words).square(), local.weight, local.bias)
+        regions, region_mask, image_vectors, gram, values = images
+        words, _, text_vectors = texts
+        weights = unscaled_weights(all_products(regions, words), region_mask, SHARPNESS)
+        scale = attended_length(weights, gram) + EPSILON * weights.sum(dim=1)
+        weights = overwrite(weights, Tensor.div, scale[:, None]).flatten(2).transpose(1, 2)
+        by_word = self._compare_words(weights, values, words)
         difference = (image_vectors[:, None] - text_vectors.transpose(0, 1)).square()
+        whole = self.global_comparison
         by_whole = linear(difference, whole.weight, whole.bias)
-        return normalized(torch.cat([by_whole[:, :, None], by_word], dim=2))
+        nodes = torch.cat([by_whole[:, :, None], by_word], dim=2)
+        return overwrite(nodes, Tensor.div, length(nodes, -1) + EPSILON)
+
+    def _compare_words(
+        self, weights: Float[Tensor, "images rows regions"], values: Tensor, words: Local
+    ) -> Float[Tensor, "images texts words width"]:
+        """A comparison per word with what it attended to; without gradients image by image, so
+        that differences stay in the cache."""
+        local, rows = self.local_comparison, words.flatten(0, 1)
+        if torch.is_grad_enabled():
+            differences = (weights @ values.transpose(1, 2) - rows).square()
+            by_row = linear(differences, local.weight, local.bias)
+        else:
+            rows, weight, bias = operand(rows), operand(local.weight), operand(local.bias)
+            by_row = rows.new_empty(len(values), len(rows), local.out_features)
+            for image, image_weights in enumerate(operand(weights).contiguous()):
+                differences = linear(image_weights, values[image]).sub_(rows).square_()
+                by_row[image] = linear(differences, weight, bias)
+        return by_row.view(len(values), *words.shape[:2], -1)
 
 
 def _prepare(images: Local, mask: Mask, image_vectors: Tensor) -> Side:
-    return images, mask, image_vectors, gram_matrix(images)
+    transposed = operand(images.transpose(1, 2))
+    if not torch.is_grad_enabled():
+        transposed = transposed.contiguous()
+    return images, mask, image_vectors, gram_matrix(images), transposed

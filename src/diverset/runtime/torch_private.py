@@ -91,17 +91,18 @@ def fused_conv(
 def has_onednn_linear(inputs: Tensor, weight: Tensor) -> bool:
     """Whether `onednn_linear` exists here for these tensors."""
     return (
-        inputs.dtype == weight.dtype == torch.float32
+        inputs.dtype == weight.dtype
         and inputs.device.type == weight.device.type == "cpu"
-        and not torch.is_autocast_enabled("cpu")
-        and _has_linear()
+        and _has_linear(inputs.dtype)
     )
 
 
 @cache
-def _has_linear() -> bool:
+def _has_linear(dtype: torch.dtype = torch.float32) -> bool:
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return bool(available) and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    if not available or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    return dtype == torch.float32 or (dtype == torch.bfloat16 and cpu_has_bfloat16())
 
 
 def onednn_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
