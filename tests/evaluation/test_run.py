@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from tiny_networks import small_cnn
 
@@ -14,6 +15,7 @@ from diverset.config import ImageConfig, ModelConfig, SetConfig, SimilarityConfi
 from diverset.errors import DataError, OptionError
 from diverset.evaluation.encoded import encode_models
 from diverset.runtime.progress import Progress
+from diverset.similarity import similarity_matrix
 
 SPLITS = {"val": 4, "test": 3}
 
@@ -161,6 +163,24 @@ def test_smooth_chamfer_by_name_uses_the_alpha_of_the_model(folder, model, tmp_p
         [Model(config, model.vocabulary)], options, tmp_path, "cpu", Progress(enabled=False)
     )
     assert encoded.member.options == {"alpha": 2.0}
+
+
+def test_precision_is_also_that_of_cross_attention(folder, model, tmp_path):
+    config = replace(
+        small_cnn(), similarity=SimilarityConfig(kind="scan"),
+        image_set=SetConfig(kind="local"), text_set=SetConfig(kind="local"),
+    )  # fmt: skip
+    scanner = Model(config, model.vocabulary).eval()
+    scores = []
+    for precision in ("float32", "bfloat16"):
+        options = EvalOptions(root=str(folder / "table"), split="val", precision=precision)
+        [encoded] = encode_models([scanner], options, tmp_path, "cpu", Progress(enabled=False))
+        similarity, arguments = encoded.member.similarity, encoded.member.options
+        if precision == "float32":
+            sets = encoded.member.images, encoded.member.texts
+        scores.append(similarity_matrix(*sets, similarity, **arguments))
+    assert not torch.equal(*scores)
+    torch.testing.assert_close(*scores, rtol=0, atol=0.02)
 
 
 def test_elements_that_do_not_exist_are_rejected_before_anything_is_encoded(

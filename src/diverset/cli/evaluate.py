@@ -68,7 +68,7 @@ def add_evaluate(verbs: Verbs) -> None:
         "--precision",
         default="float32",
         choices=["float32", "bfloat16"],
-        help="precision of the encoders (default: float32)",
+        help="precision of the encoders and of cross-attention (default: float32)",
     )
     add_cache(parser)
     add_device(parser)

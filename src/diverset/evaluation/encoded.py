@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from diverset.config import CROSS_ATTENTION
 from diverset.data import CaptionDataset
 from diverset.errors import OptionError
 from diverset.evaluation.elements import check_elements, select_elements
@@ -21,6 +24,7 @@ from diverset.model.load import load
 from diverset.recipe.config import DataConfig
 from diverset.recipe.encode import encode_split
 from diverset.recipe.splits import open_split
+from diverset.runtime.autocast import autocast
 from diverset.runtime.progress import Progress
 from diverset.similarity import Similarity
 
@@ -85,12 +89,25 @@ def _check_elements(model: Model, options: EvalOptions) -> None:
 
 def _similarity(model: Model, options: EvalOptions) -> tuple[str | Similarity, Mapping[str, Any]]:
     if options.similarity is None and options.alpha is None:
-        return model.own_similarity()
+        own, own_options = model.own_similarity()
+        if isinstance(own, str) or model.config.similarity.kind not in CROSS_ATTENTION:
+            return own, own_options
+        return _in_precision(own, options.precision), own_options
     similarity = options.similarity or "smooth_chamfer"
     if similarity != "smooth_chamfer":
         return similarity, {}
     alpha = model.config.similarity.alpha if options.alpha is None else options.alpha
     return similarity, {"alpha": alpha}
+
+
+def _in_precision(similarity: Similarity, precision: str) -> Similarity:
+    """The similarity with its matrix products in this precision."""
+
+    def score(images: Tensor, texts: Tensor, **options: Any) -> Tensor:
+        with autocast(images.device, precision):
+            return similarity(images, texts, **options)
+
+    return score
 
 
 def _query_bank(

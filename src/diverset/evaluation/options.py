@@ -47,7 +47,7 @@ class EvalOptions:
     objects: str | None = None
     """Also object names as queries, with the labels in this file; see `read_labels`."""
     precision: str = "float32"
-    """Precision of the encoders: "float32" or "bfloat16"."""
+    """Precision of the encoders and of cross-attention: "float32" or "bfloat16"."""
     hubness: int | None = None
     """Also with hubness correction, by the query bank stored with the model, or else by a new one
     of this many training images and captions with a weight chosen on the validation split."""
