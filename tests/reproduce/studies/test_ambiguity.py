@@ -17,7 +17,6 @@ def test_the_page_compares_sets_with_one_vector_for_each_number_of_photographs(
 ):
     monkeypatch.setattr(ambiguity, "COUNTS", (1, 2))
     monkeypatch.setattr(ambiguity, "MORE_SIZES", {2: (2,)})
-    monkeypatch.setattr(ambiguity, "CLEAR", 2)
     experiment = replace(experiment, recipe=photographs(experiment.recipe))
     assert run_studies("ambiguity", experiment) == 0
     text, numbers = read_page(experiment, "ambiguity")
@@ -30,10 +29,12 @@ def test_the_page_compares_sets_with_one_vector_for_each_number_of_photographs(
     ]
     assert all(len(variant["values"]["rsum"]) == 2 for variant in numbers["variants"])
     means = {variant["name"]: variant["values"]["rsum"] for variant in numbers["variants"]}
-    for count, seeds in numbers["paired_bootstrap"].items():
+    assert list(numbers["paired_bootstrap"]) == ["n = 1, K = 4", "n = 2, K = 2", "n = 2, K = 4"]
+    for name, seeds in numbers["paired_bootstrap"].items():
+        one = means[name[: name.index("K")] + "K = 1"]
         for seed in seeds:
-            one, several = (means[f"n = {count}, K = {size}"][seed["run_seed"]] for size in (1, 4))
-            assert seed["difference"] == pytest.approx(several - one)
+            expected = means[name][seed["run_seed"]] - one[seed["run_seed"]]
+            assert seed["difference"] == pytest.approx(expected)
     assert "sets of 4 beat one vector on collages of 2" in text
     assert (experiment.out / "ambiguity.png").exists()
 

@@ -18,7 +18,7 @@ from diverset.reproduce.claims import Claim, decide
 from diverset.reproduce.collages import COMPLETE, FILE, IMAGES, draw_images, write_captions
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.page import Page, write_page
-from diverset.reproduce.plots import BLUE, GREY, new_figure, save_figure
+from diverset.reproduce.plots import BLUE, GREEN, GREY, ORANGE, new_figure, save_figure
 from diverset.reproduce.reports import load_ranks
 from diverset.reproduce.results import collect_result
 from diverset.reproduce.runs import Run
@@ -35,7 +35,7 @@ SIZES = (1, 4)
 """Elements of a set, for every number of photographs."""
 MORE_SIZES = {4: (2, 8)}
 """Further sizes for a number of photographs."""
-CLEAR = 4
+AMBIGUOUS = 2
 """From this number of photographs on, sets are claimed to win."""
 
 
@@ -62,9 +62,13 @@ def variants(experiment: Experiment) -> list[Variant]:
         data = {"root": str(folder), "file": FILE, "images": IMAGES, "format": "karpathy"}
         names = {"train": "train", "val": "val", "test": "val"}
         changes = {f"data.{name}": value for name, value in (data | names).items()}
-        for size in sorted((*SIZES, *MORE_SIZES.get(count, ()))):
+        for size in _sizes(count):
             result.append(Variant(variant_name(count, size), changes | both_sets(size=size)))
     return result
+
+
+def _sizes(count: int) -> list[int]:
+    return sorted((*SIZES, *MORE_SIZES.get(count, ())))
 
 
 def prepare(experiment: Experiment) -> None:
@@ -91,10 +95,12 @@ def _photos(experiment: Experiment, captions_only: bool = False) -> dict[str, Ca
     return {"train": reader.read(data.train), "val": reader.read(data.val)}
 
 
-def bootstraps(experiment: Experiment, count: int, failed: Failed) -> list[dict[str, Any]]:
-    """Sets of four against one vector on collages of `count` photographs, one entry per seed."""
+def bootstraps(
+    experiment: Experiment, count: int, size: int, failed: Failed
+) -> list[dict[str, Any]]:
+    """Sets of `size` against one vector on collages of `count` photographs, one entry per seed."""
     by_name = {variant.name: variant for variant in variants(experiment)}
-    pair = [by_name[variant_name(count, size)] for size in SIZES]
+    pair = [by_name[variant_name(count, elements)] for elements in (1, size)]
     rows = []
     for seed in range(experiment.seeds):
         runs = [experiment.run_for(variant, seed) for variant in pair]
@@ -107,7 +113,12 @@ def bootstraps(experiment: Experiment, count: int, failed: Failed) -> list[dict[
 def write(experiment: Experiment, failed: Failed) -> Path:
     experiment = replace(experiment, split="val")
     results = [collect_result(experiment, variant, failed) for variant in variants(experiment)]
-    compared = {count: bootstraps(experiment, count, failed) for count in COUNTS}
+    compared = {
+        (count, size): bootstraps(experiment, count, size, failed)
+        for count in COUNTS
+        for size in _sizes(count)[1:]
+    }
+    named = {variant_name(*key): seeds for key, seeds in compared.items()}
     return write_page(
         experiment,
         Page(
@@ -116,51 +127,54 @@ def write(experiment: Experiment, failed: Failed) -> Path:
             "Not in the paper. Each image is a collage of n photographs; each of its captions "
             "describes one of them. Each validation photograph is in one collage, with all its "
             "captions, so the number of images shrinks as n grows and RSUM compares within one n "
-            "only. The bootstrap compares K = 4 with K = 1 of the same seed.",
+            "only. The bootstrap compares sets with one vector (K = 1) of the same seed.",
             tables=[
                 result_table(results, (RSUM, *VARIANCES)),
-                bootstrap_table(
-                    "n",
-                    {str(count): seeds for count, seeds in compared.items()},
-                    "RSUM of K = 4 minus K = 1",
-                ),
+                bootstrap_table("sets", named, "RSUM of sets minus K = 1"),
             ],
             verdicts=[decide(claim, results) for claim in _claims()],
             plots=_plot(experiment, compared),
             results=results,
-            numbers={"paired_bootstrap": {str(count): rows for count, rows in compared.items()}},
+            numbers={"paired_bootstrap": named},
         ),
     )
 
 
 def _claims() -> list[Claim]:
-    one, several = SIZES
     return [
         Claim(
-            f"sets of {several} beat one vector on collages of {count}",
-            (variant_name(count, several),),
-            (variant_name(count, one),),
+            f"sets of {size} beat one vector on collages of {count}",
+            (variant_name(count, size),),
+            (variant_name(count, 1),),
         )
         for count in COUNTS
-        if count >= CLEAR
+        for size in _sizes(count)
+        if count >= AMBIGUOUS and size >= SIZES[-1]
     ]
 
 
-def _plot(experiment: Experiment, compared: dict[int, list[dict[str, Any]]]) -> list[str]:
+def _plot(
+    experiment: Experiment, compared: dict[tuple[int, int], list[dict[str, Any]]]
+) -> list[str]:
     figure, (axes,) = new_figure()
-    for position, seeds in enumerate(compared.values()):
-        for seed in seeds:
-            shift = 0.12 * (seed["run_seed"] - (experiment.seeds - 1) / 2)
-            error = [[seed["difference"] - seed["low"]], [seed["high"] - seed["difference"]]]
-            axes.errorbar(position + shift, seed["difference"], error, fmt="o", color=BLUE)
-    measured = [(x, seeds) for x, seeds in enumerate(compared.values()) if seeds]
-    means = [fmean(seed["difference"] for seed in seeds) for _, seeds in measured]
-    axes.plot([x for x, _ in measured], means, color=BLUE)
+    sizes = sorted({size for _, size in compared})
+    for size, colour in zip(sizes, (GREEN, BLUE, ORANGE), strict=False):
+        points = []
+        for position, count in enumerate(COUNTS):
+            for seed in compared.get((count, size), ()):
+                shift = 0.07 * (seed["run_seed"] - (experiment.seeds - 1) / 2)
+                x, y = position + shift + 0.25 * (sizes.index(size) - 1), seed["difference"]
+                error = [[y - seed["low"]], [seed["high"] - y]]
+                axes.errorbar(x, y, error, fmt="o", color=colour)
+                points.append((position, y))
+        means = {x: fmean(y for at, y in points if at == x) for x, _ in points}
+        axes.plot(list(means), list(means.values()), color=colour, label=f"sets of {size}")
     axes.axhline(0, color=GREY, linewidth=1)
-    axes.set_xticks(range(len(compared)), [str(count) for count in compared])
+    axes.set_xticks(range(len(COUNTS)), [str(count) for count in COUNTS])
     axes.set_xlabel("photographs in an image")
-    axes.set_ylabel("RSUM of sets of four minus one vector\n(95 % intervals, one mark per seed)")
+    axes.set_ylabel("RSUM of sets minus one vector\n(95 % intervals, one mark per seed)")
     axes.set_title(experiment.plot_title(TITLE))
+    axes.legend()
     return save_figure(figure, experiment.out / "ambiguity.png")
 
 
