@@ -11,16 +11,25 @@ import os
 import sys
 from collections.abc import Sequence
 
-from diverset.cli import photos, research, store
+from diverset.cli import photos, store
+from diverset.cli.calibrate import add_calibrate
+from diverset.cli.data import add_data
+from diverset.cli.evaluate import add_evaluate
+from diverset.cli.models import add_export_model, add_import_reference
+from diverset.cli.reproduce import add_demo, add_reproduce
+from diverset.cli.train import add_train
 from diverset.cli.verb import Parser, Verbs, add_flag
 from diverset.errors import DiversetError
 from diverset.runtime.terminal import printable
 
 GROUPS = {
-    "search your photos": photos.add_verbs,
-    "train and evaluate models": research.add_verbs,
-    "encode and store embedding sets": store.add_verbs,
-}
+    "search your photos": photos.VERBS,
+    "train and evaluate models": (
+        add_data, add_train, add_evaluate, add_calibrate, add_reproduce, add_demo,
+        add_import_reference, add_export_model,
+    ),
+    "encode and store embedding sets": (store.add_encode, store.add_store),
+}  # fmt: skip
 EXIT_CODES = """\
 exit codes:
   0    success
@@ -69,9 +78,10 @@ def _parser() -> argparse.ArgumentParser:
     # argparse cannot group subcommands: they are hidden here and listed in the epilog.
     verbs: Verbs = parser.add_subparsers(prog="diverset", metavar="VERB", help=argparse.SUPPRESS)
     sections = []
-    for title, add_verbs in GROUPS.items():
+    for title, functions in GROUPS.items():
         before = set(verbs.choices)
-        add_verbs(verbs)
+        for add in functions:
+            add(verbs)
         added = [name for name in verbs.choices if name not in before]
         lines = [f"  {name:17} {verbs.choices[name].description}" for name in added]
         sections.append("\n".join([f"{title}:", *lines]))

@@ -18,20 +18,6 @@ from diverset.cli.verb import (
 )
 
 
-def add_verbs(verbs: Verbs) -> None:
-    _add_index(verbs)
-    _add_search(verbs)
-    _add_similar(verbs)
-    _add_caption(verbs)
-    _add_explain(verbs)
-    _add_watch(verbs)
-    _add_status(verbs)
-    _add_verify(verbs)
-    _add_snapshots(verbs)
-    _add_serve(verbs)
-    _add_export(verbs)
-
-
 def _add_index(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
@@ -92,22 +78,13 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         default=0.5,
         help="weight of the text relative to --image, 0 to 1 (default: 0.5)",
     )
-    parser.add_argument(
-        "--and",
-        dest="required",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="must be in the photo as well; can be repeated",
-    )
-    parser.add_argument(
-        "--not",
-        dest="excluded",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="must not be in the photo; can be repeated",
-    )
+    for name, field, help in (
+        ("--and", "required", "must be in the photo as well; can be repeated"),
+        ("--not", "excluded", "must not be in the photo; can be repeated"),
+    ):
+        parser.add_argument(
+            name, dest=field, action="append", default=[], metavar="TEXT", help=help
+        )
     add_flag(parser, "--coverage", "rank by the element of the query that matches least")
     parser.add_argument(
         "--weights",
@@ -336,3 +313,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "(default: only in a terminal that is known to)",
     )
     add_library(parser)
+
+
+VERBS = (
+    _add_index, _add_search, _add_similar, _add_caption, _add_explain, _add_watch, _add_status,
+    _add_verify, _add_snapshots, _add_serve, _add_export,
+)  # fmt: skip

@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from diverset.index import SetIndex
 
 
-def add_verbs(verbs: Verbs) -> None:
-    _add_encode(verbs)
-    _add_store(verbs)
-
-
-def _add_encode(verbs: Verbs) -> None:
+def add_encode(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "encode",
@@ -88,7 +83,7 @@ def _add_source(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_store(verbs: Verbs) -> None:
+def add_store(verbs: Verbs) -> None:
     parser = add_verb(
         verbs,
         "store",

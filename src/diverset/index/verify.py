@@ -13,7 +13,6 @@ from pathlib import Path
 
 from diverset.errors import IndexFileError, a_few
 from diverset.index.approximate import is_intact, read_plan
-from diverset.index.database_checks import DatabaseChecks
 from diverset.index.item_database import ItemDatabase
 from diverset.index.quick_checks import holds_index
 from diverset.index.salvage import intact_copies
@@ -114,10 +113,7 @@ def _damaged_sets(database: ItemDatabase) -> Iterator[str]:
 
 def _damaged_tables(database: ItemDatabase) -> Iterator[str]:
     """Tables that have lost rows, and derived tables with damaged rows."""
-    select, checks = (
-        database.connection.execute,
-        DatabaseChecks(database.folder, database.connection),
-    )
+    select, checks = database.connection.execute, database.checks
     fields = select("SELECT name, row, value, checksum FROM fields")
     damaged = {name for name, row, value, stored in fields if field_checksum(row, value) != stored}
     if damaged:

@@ -59,7 +59,7 @@ def test_an_element_that_an_image_does_not_have_is_rejected(library):
         searcher.search(SearchQuery(), image, element=3)
 
 
-def test_weak_hits_are_returned_with_a_note_and_cut_only_by_the_least_probability(library):
+def test_weak_hits_are_returned_with_a_note_and_cut_only_by_the_minimum_probability(library):
     searcher = Searcher(library, Calibration(-9, 0, thresholds=[[9] * 4] * 3))
     result = searcher.search(SearchQuery("a dog", k=5))
     assert len(result.hits) == 5 and result.confidence == "weak"

@@ -42,17 +42,13 @@ class LibraryEncoder:
 
     def encode(self, pixels: Sequence[Tensor]) -> Sets:
         """The sets of images, given as the pixels that `preprocess` makes of them."""
-        inputs = self._inputs(pixels)
+        batch = self.preprocess.batch(pixels, self.model.device)
+        inputs = self.model.image_inputs(batch, self.precision)
         return self.model.encode_images(inputs, precision=self.precision).float().cpu().numpy()
 
     def element_maps(self, image: Image) -> Float[Tensor, "slots rows columns"]:
         """Which part of an image each element represents; see `Model.element_maps`."""
         return self.model.element_maps(image, self.precision)
-
-    def _inputs(self, pixels: Sequence[Tensor]) -> Tensor:
-        """What the model's image encoder reads: maps of a frozen backbone, or pixels."""
-        batch = self.preprocess.batch(pixels, self.model.device)
-        return self.model.image_inputs(batch, self.precision)
 
 
 def parallel_map(

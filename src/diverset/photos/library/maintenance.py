@@ -15,15 +15,11 @@ from diverset.photos.library.verification import find_problems, missing_files, r
 def verify(args: argparse.Namespace) -> int:
     """Check the whole library, and repair it if asked to."""
     folder = Path(args.library) if args.library else default_folder()
-    problems = find_problems(folder)
-    for problem in problems:
-        print(problem)
+    problems = _print_problems(folder)
     if problems and args.repair:
         for action in repair_library(folder):
             print(f"repaired: {action}")
-        problems = find_problems(folder)
-        for problem in problems:
-            print(problem)
+        problems = _print_problems(folder)
     if problems:
         return 1
     with Library.open(folder) as library:
@@ -32,6 +28,13 @@ def verify(args: argparse.Namespace) -> int:
     if missing:
         print(f"{len(missing):,} photos are not on the disk now; diverset index --all updates them")
     return 0
+
+
+def _print_problems(folder: Path) -> list[str]:
+    problems = find_problems(folder)
+    for problem in problems:
+        print(problem)
+    return problems
 
 
 def snapshot(args: argparse.Namespace) -> int:

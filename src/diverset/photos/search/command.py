@@ -90,14 +90,7 @@ def _print(args: argparse.Namespace, searcher: Searcher, result: SearchResult, t
     groups = searcher.groups(hits) if args.groups else [hits]
     protocol = _image_protocol(args)
     if args.json:
-        _print_json(
-            {
-                "confidence": result.confidence,
-                "note": result.note,
-                "total": result.total,
-                "groups": [[hit.as_json() for hit in group] for group in groups],
-            }
-        )
+        _print_json(result.as_json(groups))
     elif args.paths or args.null:
         raw = args.null or not sys.stdout.isatty()  # for programs, names are as they are
         for hit in hits:

@@ -82,3 +82,12 @@ class SearchResult:
     confidence: Confidence | None = None
     note: str | None = None
     total: int = 0
+
+    def as_json(self, groups: Sequence[Sequence[SearchHit]]) -> dict[str, Any]:
+        """As the command line and the server return it, with the hits in groups."""
+        return {
+            "confidence": self.confidence,
+            "note": self.note,
+            "total": self.total,
+            "groups": [[hit.as_json() for hit in group] for group in groups if group],
+        }

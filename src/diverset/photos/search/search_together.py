@@ -33,7 +33,7 @@ def search_together(
     """The result of each search, or why there is none."""
     # What fails for all of them is repeated by each, which then has its own error.
     with suppress(DiversetError):
-        searcher.encode_text.prepare(
+        searcher.encode_text.encode_all(
             text for search in searches for text in search.query.encoded_texts
         )
     results: dict[int, SearchResult | DiversetError] = {}

@@ -22,7 +22,7 @@ class TextSets:
     `encode` computes those of several texts at once.
 
     >>> texts = TextSets(lambda texts: np.ones((len(texts), 1, 2)))
-    >>> texts.prepare(["a dog", "snow"])
+    >>> texts.encode_all(["a dog", "snow"])
     >>> texts("a dog").shape
     (1, 2)
     """
@@ -38,7 +38,7 @@ class TextSets:
         elements = self._cached(text)
         return self._encoded([text])[0] if elements is None else elements
 
-    def prepare(self, texts: Iterable[str]) -> None:
+    def encode_all(self, texts: Iterable[str]) -> None:
         """Encode those texts together that are not cached; invalid ones are left out."""
         new = [text for text in dict.fromkeys(texts) if problem(text) is None]
         new = [text for text in new if self._cached(text) is None]

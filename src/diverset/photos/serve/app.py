@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,10 +54,7 @@ STATIC = Path(__file__).parent / "static"
 ERRORS: dict[int | str, dict[str, Any]] = {
     code: {"model": ErrorResponse} for code in (400, 401, 403, 404, 408, 413, 422, 429, 503)
 }
-QUERY_FIELDS = {
-    "text", "required", "excluded", "k", "offset", "coverage", "weights", "balance",
-    "min_probability",
-}  # fmt: skip
+QUERY_FIELDS = {field.name for field in fields(SearchQuery)}
 MAX_CONDITIONS = 32  # of a filter; each reads all items
 
 
@@ -183,8 +181,8 @@ async def _search(
 ) -> Response:
     if request.filter:
         parse(request.filter, MAX_CONDITIONS)
-    fields = request.model_dump(include=QUERY_FIELDS)
-    query = SearchQuery(filter=request.filter or None, leave_out=leave_out, **fields)
+    values = request.model_dump(include=QUERY_FIELDS)
+    query = SearchQuery(**values | {"filter": request.filter or None, "leave_out": leave_out})
     started = time.perf_counter()
     result = await unless_disconnected(http, state.batches.search(Search(query, image, element)))
     if result is None:
@@ -193,11 +191,6 @@ async def _search(
     if request.groups:  # not by a thread of those that answer other requests
         groups = await asyncio.to_thread(state.searcher.groups, result.hits)
     # The fields of `SearchResponse`, as bytes: checking every hit takes time and finds nothing.
-    response = {
-        "confidence": result.confidence,
-        "note": result.note,
-        "milliseconds": round(1000 * (time.perf_counter() - started), 1),
-        "total": result.total,
-        "groups": [[hit.as_json() for hit in group] for group in groups if group],
-    }
+    milliseconds = round(1000 * (time.perf_counter() - started), 1)
+    response = {"milliseconds": milliseconds, **result.as_json(groups)}
     return Response(to_json(response, inf_nan_mode="null"), media_type="application/json")
