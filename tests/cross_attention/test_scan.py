@@ -13,7 +13,7 @@ def naive(queries, contexts, attention, sharpness, pooling):
     """One pair, with the attended vectors written out."""
     cosines = queries @ contexts.T
     raw = F.leaky_relu(cosines, 0.1)
-    raw = raw / raw.norm(dim=0, keepdim=True)
+    raw = raw / (raw.norm(dim=0, keepdim=True) + 1e-8)
     attended = (attention * raw).softmax(dim=1) @ contexts
     cosines = F.cosine_similarity(queries, attended, dim=1)
     if pooling == "mean":
@@ -21,9 +21,10 @@ def naive(queries, contexts, attention, sharpness, pooling):
     return (sharpness * cosines).exp().sum().log() / sharpness
 
 
+@pytest.mark.parametrize("attention", [4.0, 900.0])
 @pytest.mark.parametrize("pooling", ["lse", "mean"])
 @pytest.mark.parametrize("direction", ["t2i", "i2t"])
-def test_scan_is_its_formula_on_real_inputs(direction, pooling):
+def test_scan_is_its_formula_on_real_inputs(direction, pooling, attention):
     images, texts = random_sets(3, 5, 8, torch.float64), random_sets(4, 6, 8, torch.float64, 1)
     regions, words = [5, 3, 4], [6, 2, 5, 1]
     masks = [
@@ -31,12 +32,12 @@ def test_scan_is_its_formula_on_real_inputs(direction, pooling):
         for width, counts in ((5, regions), (6, words))
     ]
     images[~masks[0]], texts[~masks[1]] = math.nan, 7.0  # padding may hold anything
-    scores = scan(images, masks[0], texts, masks[1], direction, 4.0, 5.0, pooling)
+    scores = scan(images, masks[0], texts, masks[1], direction, attention, 5.0, pooling)
     for i, count in enumerate(regions):
         for j, length in enumerate(words):
             pair = (texts[j, :length], images[i, :count])
             pair = pair if direction == "t2i" else pair[::-1]
-            expected = naive(*pair, 4.0, 5.0, pooling)
+            expected = naive(*pair, attention, 5.0, pooling)
             assert scores[i, j].item() == pytest.approx(expected.item(), abs=1e-6)
 
 
@@ -70,3 +71,15 @@ def test_invalid_options_and_inputs_are_rejected_by_name():
         scan(good[0], mask, good, mask)
     with pytest.raises(ShapeError, match="8 wide and texts 6"):
         scan(good, mask, random_sets(2, 3, 6), mask)
+
+
+@pytest.mark.parametrize("attention", [9.0, 29.0, 31.0])
+def test_a_word_opposite_to_all_regions_has_its_cosine(attention):
+    images = F.normalize(torch.rand(3, 4, 8), dim=-1)
+    texts = F.normalize(-torch.rand(2, 1, 8), dim=-1)
+    masks = torch.ones(3, 4, dtype=torch.bool), torch.ones(2, 1, dtype=torch.bool)
+    scores = scan(images, masks[0], texts, masks[1], attention=attention, pooling="mean")
+    for i, image in enumerate(images):
+        for j, text in enumerate(texts):
+            expected = naive(text.double(), image.double(), attention, 6.0, "mean")
+            assert scores[i, j].item() == pytest.approx(expected.item(), abs=1e-5)

@@ -23,16 +23,20 @@ EPSILON = 1e-8
 SLOPE = 0.1
 LOG2_E = math.log2(math.e)
 """exp(x) = exp2(LOG2_E x), which is four times faster on a CPU."""
-MAX_LOGIT = 40.0
-"""Exponentials of larger logits could leave the range of float32."""
+MAX_LOGIT = 30.0
+"""Squares of exponentials of larger logits could leave the range of float32."""
 
 Pairs = Float[Tensor, "contexts inputs items queries"]
 Queries = Float[Tensor, "contexts items queries"]
 
 
 def all_products(contexts: Local, queries: Local) -> Pairs:
-    """Inner products of all inputs of all contexts with all queries of all items."""
+    """Inner products of all inputs of all contexts with all queries of all items.
+
+    At least float32, also under autocast: exponentials of them would overflow float16.
+    """
     products = linear(contexts, queries.flatten(0, 1))
+    products = products.to(torch.promote_types(products.dtype, torch.float32))
     return products.view(*contexts.shape[:2], *queries.shape[:2])
 
 
@@ -56,10 +60,11 @@ def unscaled_weights(
         relevance = relevance * query_mask
     length: Tensor = torch.linalg.vector_norm(relevance, dim=3, keepdim=True)
     logits = overwrite(relevance, Tensor.mul, sharpness * LOG2_E / (length + EPSILON))
+    if has_padding(context_mask):
+        logits = logits.masked_fill(~context_mask[:, :, None, None], -torch.inf)
     if sharpness > MAX_LOGIT:  # no logit exceeds the sharpness
         logits = logits - logits.detach().amax(dim=1, keepdim=True)
-    weights = overwrite(logits, Tensor.exp2)
-    return weights * context_mask[:, :, None, None] if has_padding(context_mask) else weights
+    return overwrite(logits, Tensor.exp2)
 
 
 def overwrite(values: Tensor, function: Callable[..., Tensor], *args: Tensor | float) -> Tensor:
@@ -81,11 +86,10 @@ def gram_matrix(contexts: Local) -> Float[Tensor, "contexts inputs inputs"]:
 
 
 def attended_length(weights: Pairs, gram: Float[Tensor, "contexts inputs inputs"]) -> Queries:
-    """Lengths of the attended vectors, sum over inputs of weight x input."""
+    """Lengths of the attended vectors, sum over inputs of weight x input; never 0."""
     flat = weights.flatten(2)
-    squares = (
-        overwrite((gram @ flat).to(flat.dtype), Tensor.mul, flat).sum(dim=1).clamp_min(EPSILON**2)
-    )
+    squares = overwrite((gram @ flat).to(flat.dtype), Tensor.mul, flat).sum(dim=1)
+    squares = squares.clamp_min(torch.finfo(squares.dtype).tiny)
     return squares.sqrt().view(len(weights), *weights.shape[2:])
 
 
