@@ -5,7 +5,9 @@
 Draws images, indexes them, starts `diverset serve` on the loopback interface as a process of its
 own, and sends requests from many clients, each as soon as its last one is answered: searches by
 text, similar images, thumbnails, the status. Memory is the server's resident set: after a third of
-the time, when caches are filled, and at the end. Responses other than 200 count as errors.
+the time, when caches are filled, and at the end. Responses other than 200 count as errors. Answers
+per second are over the time until the last client has its answer. `cpu_ms` and `client_cpu_ms` are
+processor time per answer, of the server and of all clients: the latter must be the smaller part.
 `keep_alive` is the median time of /health on one open connection before the load.
 
 With `--against`, the same is done first with the code of another checkout, and two ratios are
@@ -196,7 +198,9 @@ def measure(args: argparse.Namespace, images: Path, source: Path, base: Path) ->
         thumbnails = next(path for path in VERSIONS if path in paths)
         keep_alive = asyncio.run(keep_alive_milliseconds(port))
         before, used = resident(process.pid), processor_seconds(process.pid)
+        started, clients_used = time.monotonic(), time.process_time()
         times, errors, warm = asyncio.run(load(args, port, process.pid, ids, thumbnails))
+        elapsed, clients_used = time.monotonic() - started, time.process_time() - clients_used
         after, used = resident(process.pid), processor_seconds(process.pid) - used
     finally:
         process.terminate()
@@ -210,8 +214,9 @@ def measure(args: argparse.Namespace, images: Path, source: Path, base: Path) ->
     p50, p95, p99 = np.quantile([seconds for _, seconds in times], [0.5, 0.95, 0.99]).round(4)
     print(f"resident: {before:.0f} MiB before, {warm:.0f} after a third, {after:.0f} at the end")
     return {
-        "responses": len(times), "per_second": round((len(times) - len(errors)) / args.seconds, 1),
-        "cpu_ms": round(1000 * used / max(len(times), 1), 2), "errors": len(errors),
+        "responses": len(times), "per_second": round((len(times) - len(errors)) / elapsed, 1),
+        "cpu_ms": round(1000 * used / max(len(times), 1), 2),
+        "client_cpu_ms": round(1000 * clients_used / max(len(times), 1), 2), "errors": len(errors),
         "p50": p50, "p95": p95, "p99": p99,
         "keep_alive_ms": round(keep_alive, 2),
         "rss_before": round(before), "rss_warm": round(warm), "rss_after": round(after),
