@@ -44,6 +44,7 @@ SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
 CONFIDENCE_HITS = 10  # best hits that decide the confidence, however many are returned
 SAMPLE = 1000  # sets by which the scores of several clauses are standardised
 NOTHING_LIKE_THIS = "probably nothing like this here"
+BATCH_SIZES = (1, 2, 4, 8, 12, 16, 24, 32)  # of texts
 ENCODED_ON_ONE_THREAD = 64  # texts; encoding more at once is worth several threads
 
 
@@ -172,8 +173,10 @@ class Searcher:
         """The sets of texts, at the precision in which images are encoded."""
         few = len(texts) <= ENCODED_ON_ONE_THREAD
         with torch_threads(1) if few else nullcontext():
-            sets = self.library.text_model.encode_texts(texts, precision=fastest_precision())
-        return sets.float().cpu().numpy()
+            sets = self.library.text_model.encode_texts(
+                _of_known_size(texts), precision=fastest_precision()
+            )
+        return sets[: len(texts)].float().cpu().numpy()
 
     def encode_image(self, path: str | Path) -> Elements:
         """The set of an image: the stored one if the file is indexed, else encoded now."""
@@ -269,3 +272,16 @@ class Searcher:
 
 def _cosines(hits: Sequence[Hit]) -> Cosines:
     return np.stack([hit.cosines for hit in hits])
+
+
+def _of_known_size(texts: Sequence[str]) -> list[str]:
+    """Texts, of which the last is repeated up to one of a few sizes.
+
+    torch compiles and keeps a bfloat16 kernel for every shape, which takes hundreds of megabytes
+    where batches of all sizes occur.
+
+    >>> _of_known_size(["a", "b", "c"])
+    ['a', 'b', 'c', 'c']
+    """
+    size = next((size for size in BATCH_SIZES if size >= len(texts)), len(texts))
+    return [*texts, *[texts[-1]] * (size - len(texts))]
