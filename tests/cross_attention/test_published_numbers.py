@@ -99,6 +99,10 @@ def test_caan_equals_the_formulas_of_its_paper(dtype: torch.dtype, tag: str):
     regions, words = model.attention(images, region_mask, texts, word_mask)
     assert_equal(regions.detach(), fixture[f"out/{tag}/f"])
     assert_equal(words.detach(), fixture[f"out/{tag}/g"])
+    image_vectors = regions.detach() @ fixture[f"out/{tag}/img_local"]
+    text_vectors = torch.einsum("bcm,cmd->bcd", words.detach(), fixture[f"out/{tag}/cap_local"])
+    assert_equal(image_vectors, fixture[f"out/{tag}/v_hat"])
+    assert_equal(text_vectors, fixture[f"out/{tag}/u_hat"])
     scores = model(images, region_mask, texts, word_mask)
     assert_equal(scores.detach(), fixture[f"out/{tag}/sims"])
     with torch.no_grad():
@@ -254,4 +258,5 @@ def test_threshold_of_naaf_adapts_in_a_large_batch(memory: int):
     assert_same_gradient(text_gradient, fixture["big/grad/cap_local"])
     after = [float(model.threshold), float(model.safe_threshold)]
     assert after == pytest.approx(fixture["big/out/thres_after"].tolist(), abs=1e-10)
+    assert after == pytest.approx(fixture["big/out/thres_trace"][-1].tolist(), abs=1e-10)
     assert "threshold" in model.state_dict()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from baseline_fixtures import TOLERANCES, Fixture
+from baseline_fixtures import GRADIENT_TOLERANCE, TOLERANCES, Fixture, gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from diverset.errors import OptionError, ShapeError
 from diverset.features import GraphRegionFeatures
+from diverset.losses import triplet
 from diverset.types import Padded
 
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
@@ -48,8 +49,32 @@ def test_published_values_in_evaluation_mode(dtype: torch.dtype, variant: str):
     embeddings = F.normalize(features.pooled, dim=1)
     assert_equal(embeddings, fixture[f"out/{variant}_eval/img_emb"])
     assert_equal(embeddings @ fixture["out/txt_emb"].T, fixture[f"out/{variant}_eval/sims"])
-    varying = model(Padded(regions, fixture.region_mask(varying=True)))
-    assert_equal(F.normalize(varying.pooled, dim=1), fixture[f"var/{variant}_eval/img_emb"])
+    varying = F.normalize(model(Padded(regions, fixture.region_mask(varying=True))).pooled, dim=1)
+    assert_equal(varying, fixture[f"var/{variant}_eval/img_emb"])
+    assert_equal(varying @ fixture["out/txt_emb"].T, fixture[f"var/{variant}_eval/sims"])
+
+
+@DTYPES
+def test_published_values_of_one_graph_layer(dtype: torch.dtype):
+    fixture = Fixture("vsrn", dtype)
+    layer = load_published(fixture, "coco").eval().layers[0]
+    output = layer(fixture["out/coco_eval/gcn"], fixture.region_mask())
+    assert_equal(output, fixture["out/gcn1_of_coco_gcn"])
+
+
+@VARIANTS
+def test_published_losses_and_gradients(variant: str):
+    fixture = Fixture("vsrn")
+    images = fixture[f"out/{variant}_eval/img_emb"].requires_grad_()
+    texts = fixture["out/txt_emb"][:5].requires_grad_()
+    scores, order = images @ texts.T, torch.arange(5)
+    loss = 5 * triplet(scores, order)  # the published losses are sums
+    assert_equal(loss, fixture[f"out/{variant}_eval/loss_max"])
+    every = 20 * triplet(scores, order, negatives="mean")
+    assert_equal(every, fixture[f"out/{variant}_eval/loss_sum"])
+    for gradient, side in zip(gradients(loss, images, texts), ("img", "txt"), strict=True):
+        expected = fixture[f"grad/{variant}_eval/{side}_emb"]
+        torch.testing.assert_close(gradient, expected, rtol=0, atol=GRADIENT_TOLERANCE)
 
 
 @DTYPES
@@ -59,11 +84,16 @@ def test_published_values_in_training_mode(dtype: torch.dtype, variant: str):
     model = load_published(fixture, variant).train()
     features = model(Padded(fixture["in/regions"], fixture.region_mask()))
     assert_equal(features.local, fixture[f"out/{variant}_train/gcn"])
-    assert_equal(F.normalize(features.pooled, dim=1), fixture[f"out/{variant}_train/img_emb"])
-    for layer in range(4):
+    embeddings = F.normalize(features.pooled, dim=1)
+    assert_equal(embeddings, fixture[f"out/{variant}_train/img_emb"])
+    assert_equal(embeddings @ fixture["out/txt_emb"].T, fixture[f"out/{variant}_train/sims"])
+    norms = {f"Rs_GCN_{layer + 1}.W.1": model.layers[layer].norm for layer in range(4)}
+    if model.norm is not None:
+        norms["bn"] = model.norm
+    for name, norm in norms.items():
         for statistic in ("running_mean", "running_var"):
-            expected = fixture[f"out/{variant}_train/after.Rs_GCN_{layer + 1}.W.1.{statistic}"]
-            assert_equal(getattr(model.layers[layer].norm, statistic), expected)
+            expected = fixture[f"out/{variant}_train/after.{name}.{statistic}"]
+            assert_equal(getattr(norm, statistic), expected)
 
 
 @VARIANTS

@@ -1,10 +1,13 @@
 """All local features: the "set" of a cross-attention model such as SCAN."""
 
+import torch
 from torch import nn
-from torch.nn import functional as F
 
 from diverset.errors import OptionError
 from diverset.types import EmbeddingSets, Features
+
+EPSILON = 1e-8
+"""Added to norms, as in the published systems."""
 
 
 class LocalSets(nn.Module):
@@ -19,5 +22,6 @@ class LocalSets(nn.Module):
             )
 
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
-        elements = F.normalize(features.local, dim=-1) * features.mask[..., None]
+        norms = torch.linalg.vector_norm(features.local, dim=-1, keepdim=True)
+        elements = features.local / (norms + EPSILON) * features.mask[..., None]
         return EmbeddingSets(elements, elements)
