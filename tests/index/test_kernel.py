@@ -63,7 +63,7 @@ def check(found, queries, sets, k, alpha, allowed=None):
     seed=st.integers(0, 10**6),
     elements=st.integers(1, 6),
     query_elements=st.integers(1, 9),
-    dim=st.sampled_from([1, 3, 16, 63, 64, 65, 200, 256]),
+    dim=st.sampled_from([1, 3, 16, 63, 64, 65, 200, 256, 384, 512]),
     alpha=st.sampled_from([MIN_ALPHA, 0.5, 16.0, 300.0, MAX_ALPHA]),
     items=st.integers(1, 300),
     k=st.sampled_from([1, 2, 10, 400]),
@@ -91,6 +91,19 @@ def test_any_number_of_threads_finds_the_same(kernel, workers, spread, monkeypat
     sets, queries = unit_sets(rng, 4000, 4, 64, spread), unit_sets(rng, 20, 4, 64, spread)
     search = CompiledSearch(kernel, split(sets, 16.0, [10, 2000]), 16.0)
     check(search.search(queries, 10, None), queries, sets, 10, 16.0)
+
+
+@pytest.mark.parametrize("kernel", list(kernels()))
+@pytest.mark.parametrize("spread", [0.1, 3.0])
+@pytest.mark.parametrize("items", [9000, 40_000])
+def test_collections_with_and_without_bounds_by_means_are_searched_exactly(kernel, spread, items):
+    rng = np.random.default_rng(0)
+    sets = unit_sets(rng, items, 2, 16, spread)
+    queries = np.concatenate([sets[:2], unit_sets(rng, 2, 2, 16, spread)])
+    search = CompiledSearch(kernel, split(sets, 16.0, [2000, 5000]), 16.0)
+    allowed = rng.random(items) < 0.3
+    check(search.search(queries, 10, None), queries, sets, 10, 16.0)
+    check(search.search(queries, 10, allowed), queries, sets, 10, 16.0, allowed)
 
 
 def test_equal_items_are_ordered_by_age():

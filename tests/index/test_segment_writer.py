@@ -21,7 +21,7 @@ def test_a_damaged_segment_is_rebuilt_by_the_next_search(tmp_path, monkeypatch, 
     elif harm == "delete":
         file.unlink()
     elif harm == "foreign":
-        monkeypatch.setattr(segments, "FORMAT", "4")
+        monkeypatch.setattr(segments, "FORMAT", "other")
     else:
         os.truncate(file, 0)
     with SetIndex.open(tmp_path / "index") as index:

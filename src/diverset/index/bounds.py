@@ -28,6 +28,7 @@ class QueryBatch:
         self.codes = torch.from_numpy(queries.codes).flatten(0, 1)
         self.scale = torch.from_numpy(queries.scale)[:, None]
         self.norm = torch.from_numpy(queries.norm)[:, None]
+        self.deviation = torch.from_numpy(queries.deviation)[:, None]
         self.block = max(MIN_BLOCK_ITEMS, BLOCK // len(self.codes) // 64 * 64)
         dtype = matmul_dtype(self.dim, self.elements)
         size = len(queries) * self.block
@@ -52,7 +53,7 @@ class QueryBatch:
 
 
 def mean_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries items"]) -> None:
-    """From the means: c_ij <= <q_i, m'> + |q_i| rho_j, and LSE_i <= max_i + log(K) / alpha."""
+    """From the means, with spread and radius; log sum_i e^(alpha a_i) <= alpha max_i + log K."""
     constant = torch.from_numpy(batch.queries.mean_constant(batch.alpha))[:, None]
     for start in range(0, len(part), batch.block):
         block = slice(start, start + batch.block)
@@ -63,6 +64,7 @@ def mean_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries item
         torch.add(torch.mul(best, batch.elements, out=best), total, out=total)  # K (max + mean)
         torch.mul(total, part.mean_scale[block], out=bound)
         bound.mul_(batch.scale / (2 * batch.elements)).add_(part.spread[block]).add_(constant)
+        bound.addcmul_(part.radius[block].expand_as(bound), batch.deviation)
 
 
 def element_bounds(batch: QueryBatch, part: Codes, out: Float[Tensor, "queries items"]) -> None:

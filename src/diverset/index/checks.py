@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from diverset.errors import InputError, ShapeError, a_few
 from diverset.index.filter_language import check_metadata, check_text, is_storable
 from diverset.index.set_store import IndexSettings, Metadata, Records
-from diverset.similarity import check_set_shape, check_unit_length
+from diverset.similarity import UNIT_TOLERANCE, check_set_shape, check_unit_length
 
+SHORTEST, LONGEST = (1 - UNIT_TOLERANCE) ** 2, (1 + UNIT_TOLERANCE) ** 2  # of squared norms
 MAX_ID_LENGTH = 1000  # characters: a path fits, a text pasted by mistake does not
 
 
@@ -67,6 +68,10 @@ def check_sets(name: str, sets: Any, dim: int) -> NDArray[np.float32]:
         raise InputError(f"{name} holds {array.dtype}; embedding sets are floating point")
     # A copy: torch needs writable memory, and the caller may change the array meanwhile.
     array = np.array(array, dtype=np.float32, order="C")
+    if array.ndim == 3 and array.size and array.shape[2] == dim:
+        squares = np.einsum("nsd,nsd->ns", array, array)  # faster than torch for a few sets
+        if squares.min() >= SHORTEST and squares.max() <= LONGEST:  # False for NaN
+            return array
     tensor = torch.from_numpy(array)
     check_set_shape(name, tensor)
     if array.shape[2] != dim:

@@ -16,20 +16,15 @@ import torch
 from jaxtyping import Bool, Int64
 
 from diverset.index.block_checks import ELEMENT_BLOCK
-from diverset.index.quantized_codes import (
-    Codes,
-    QuantizedQueries,
-    quantize_queries,
-    rounding_margin,
-)
+from diverset.index.quantized_codes import Codes, max_code_norm, rounding_margin
 from diverset.index.scoring import Candidates, Found
 from diverset.index.set_store import Sets
 from diverset.runtime.compiled import load_kernel as load_library
 from diverset.runtime.threads import free_threads
 
 FOLDER = Path(__file__).parent / "kernel"
-TENSORS_READ = ("means", "elements", "mean_scale", "spread", "scale", "error", "sets")
-ITEMS_PER_THREAD = 2048  # pairs of a query and an item; starting a thread costs about as many
+TENSORS_READ = ("means", "elements", "mean_scale", "spread", "radius", "scale", "error", "sets")
+ITEMS_PER_THREAD = 16384  # pairs of a query and an item; fewer are faster in one thread
 CANDIDATES_PER_THREAD = 128  # the same for candidates that are scored from their sets
 WORKSPACE = 64 * 2**20  # bytes for results; limits the number of queries per call
 
@@ -42,6 +37,7 @@ class _Part(Structure):
         ("elements", c_void_p),
         ("mean_scale", c_void_p),
         ("spread", c_void_p),
+        ("radius", c_void_p),
         ("scale", c_void_p),
         ("error", c_void_p),
         ("sets", c_void_p),
@@ -59,23 +55,14 @@ class _Collection(Structure):
         ("block", c_int64),
         ("alpha", c_float),
         ("rounding", c_float),
+        ("code_norm", c_float),
         ("part", POINTER(_Part)),
         ("allowed", c_void_p),
     ]
 
 
 class _Queries(Structure):
-    _fields_ = [
-        ("count", c_int64),
-        ("elements", c_int64),
-        ("exact", c_void_p),
-        ("codes", c_void_p),
-        ("scale", c_void_p),
-        ("norm", c_void_p),
-        ("mean_constant", c_void_p),
-        ("element_constant", c_void_p),
-        ("margin", c_void_p),
-    ]
+    _fields_ = [("count", c_int64), ("elements", c_int64), ("sets", c_void_p)]
 
 
 class _Found(Structure):
@@ -102,13 +89,14 @@ class CompiledSearch:
         self._kernel, self._parts, self._alpha = kernel, parts, alpha
         self._starts = np.cumsum([0, *map(len, parts)])
         self._used_blocks = [np.zeros(-(-len(part) // ELEMENT_BLOCK), bool) for part in parts]
+        self._checked = False  # whether the checksums of all codes have been compared
         structures = (_Part * len(parts))()
         for index, part in enumerate(parts):
             self._describe(structures[index], part, index)
         elements, _, dim = parts[0].elements.shape
-        rounding = rounding_margin(dim, alpha)
+        rounding, norm = rounding_margin(dim, alpha), max_code_norm(dim) * (1 + 2.0**-20)
         self._collection = _Collection(
-            len(parts), elements, dim, ELEMENT_BLOCK, alpha, rounding, structures, None
+            len(parts), elements, dim, ELEMENT_BLOCK, alpha, rounding, norm, structures, None
         )
 
     def _describe(self, structure: _Part, part: Codes, index: int) -> None:
@@ -157,12 +145,11 @@ class CompiledSearch:
             np.empty((count, k, elements, self._collection.elements)),
         )
         queries = np.ascontiguousarray(queries)
-        arrays = self._bound_arrays(quantize_queries(queries)) if candidates is None else []
         width = 0 if candidates is None else candidates.shape[1]
         unchecked, unchecked_count = POINTER(c_int64)(), c_int64()
         done = self._kernel.diverset_search(
             byref(self._collection),
-            byref(_Queries(count, elements, *map(_address, [queries, *arrays]))),
+            byref(_Queries(count, elements, _address(queries))),
             c_int64(k),
             c_int64(threads),
             None if candidates is None else c_void_p(_address(candidates)),
@@ -180,19 +167,9 @@ class CompiledSearch:
                 self._check_sets(positions)
         finally:
             self._kernel.diverset_free(unchecked)
-        self._check_blocks()
+        if not self._checked:
+            self._check_blocks()
         return found
-
-    def _bound_arrays(self, queries: QuantizedQueries) -> list[np.ndarray]:
-        """What the bounds need of the queries, in the order of `_Queries`."""
-        constants = (
-            queries.scale,
-            queries.norm,
-            queries.mean_constant(self._alpha),
-            queries.element_constant(self._alpha, self._collection.elements),
-            queries.margin(self._alpha),
-        )
-        return [queries.codes, *(values.astype(np.float32) for values in constants)]
 
     def _check_sets(self, positions: Int64[np.ndarray, " positions"]) -> None:
         """Compare the checksums of sets that the kernel has read; raises if one is damaged."""
@@ -208,6 +185,8 @@ class CompiledSearch:
                 blocks = torch.from_numpy(np.flatnonzero(used))
                 used[:] = False
                 part.check_elements(blocks * ELEMENT_BLOCK)
+        checks = [part.checks for part in self._parts if part.checks is not None]
+        self._checked = all(check.checked_blocks.all() for check in checks)
 
 
 def _address(array: np.ndarray) -> int:

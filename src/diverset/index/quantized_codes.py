@@ -1,12 +1,12 @@
 """Sets quantized to 8 bits, with the quantization errors that make bounds of scores possible.
 
 An item is quantized twice: its mean m' = mean_scale * means, for the first pass over all items, and
-its elements x'_j = scale * elements, for the second. Two numbers make upper bounds of scores:
+its elements x'_j = scale * elements, for the second. Three numbers make upper bounds of scores:
 
     error    max_j |x_j - x'_j|
-    spread   how far smooth-Chamfer can lie above the one with every x_j at m', see
-             docs/exact-search.md:
-             ((1/alpha) log sum_j exp(alpha rho_j) + mean_j rho_j) / 2,  rho_j = |x_j - m'|
+    radius   (max_j |d_j| + mean_j |d_j|) / 2,  d_j = x_j - m'
+    spread   how far smooth-Chamfer with a query of equal elements can lie above the one with every
+             x_j at m', see docs/exact-search.md
 
 A query is quantized with one scale for all its elements.
 """
@@ -26,7 +26,9 @@ from diverset.index.block_checks import BlockChecks
 from diverset.index.int8_matmul import MAX_CODE
 from diverset.similarity import UNIT_TOLERANCE
 
-TENSORS = ("rows", "sets", "means", "elements", "mean_scale", "spread", "scale", "error")
+TENSORS = ("rows", "sets", "means", "elements", "mean_scale", "spread", "radius", "scale", "error")
+
+SQUARINGS = 4  # of a matrix, for a bound of its largest eigenvalue
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Codes:
     elements: Int8[Tensor, "elements items dim"]
     mean_scale: Float[Tensor, " items"]
     spread: Float[Tensor, " items"]
+    radius: Float[Tensor, " items"]
     scale: Float[Tensor, " items"]
     error: Float[Tensor, " items"]
     checks: BlockChecks | None = field(default=None, kw_only=True)
@@ -104,29 +107,55 @@ def quantize(
     mean_scale, means = _to_int8(exact.mean(dim=0), dims=(1,))
     scale, elements = _to_int8(exact, dims=(0, 2))
     center = means.float() * mean_scale[:, None]
-    radius = _norms(exact - center)
-    spread = (torch.logsumexp(alpha * radius, dim=0) / alpha + radius.mean(dim=0)) / 2
+    offsets = exact - center
+    norms, rounding = _norms(offsets), sets.shape[1] * sets.shape[2] * 2.0**-22
     return Codes(
         rows=torch.from_numpy(rows),
         sets=torch.from_numpy(sets),
         means=means,
         elements=elements,
         mean_scale=mean_scale,
-        spread=spread,
+        spread=spread(offsets.transpose(0, 1), alpha).float() * (1 + rounding),
+        radius=(norms.amax(dim=0) + norms.mean(dim=0)) / 2 * (1 + rounding),
         scale=scale,
         error=_norms(exact - elements.float() * scale[:, None]).amax(dim=0),
     )
 
 
+def spread(offsets: Float[Tensor, "items elements dim"], alpha: float) -> Float[Tensor, " items"]:
+    """The largest <v, mean_j d_j> + log sum_j exp(alpha <v, d_j - mean d>) / (2 alpha), |v| <= 1.
+
+    An upper bound of it from two: |<v, d_j>| <= |d_j|, and the sum of squares of these products,
+    which is at most the largest eigenvalue of the offsets' inner products. With a given sum of
+    squares, one large and otherwise equal numbers have the largest sum of exponentials.
+    """
+    elements = offsets.shape[1]
+    center = offsets.mean(dim=1)
+    offsets = offsets - center[:, None]
+    products = torch.bmm(offsets, offsets.transpose(1, 2)).double()
+    trace = products.diagonal(dim1=1, dim2=2).sum(dim=1).clamp(min=1e-30)
+    power = products / trace[:, None, None]
+    for _ in range(SQUARINGS):
+        power = torch.bmm(power, power)
+    root = 1 / 2**SQUARINGS  # the Frobenius norm of a power is at least that of its eigenvalue
+    eigenvalue = power.norm(dim=(1, 2)) ** root * trace
+    far = torch.sqrt(eigenvalue * (elements - 1) / elements)
+    others = math.log(max(elements - 1, 1)) - alpha * far / max(elements - 1, 1)
+    one_far = torch.logaddexp(alpha * far, others) if elements > 1 else torch.zeros_like(far)
+    all_far = torch.logsumexp(alpha * _norms(offsets).double(), dim=1)
+    return _norms(center) + torch.minimum(one_far, all_far) / (2 * alpha)
+
+
 @dataclass(frozen=True)
 class QuantizedQueries:
-    """Query sets, their codes, the error of the codes and the largest norm of an element."""
+    """Query sets, their codes, and per query the largest error, norm and distance to the mean."""
 
     exact: Float[np.ndarray, "queries query_elements dim"]
     codes: Int8[np.ndarray, "queries query_elements dim"]
     scale: Float[np.ndarray, " queries"]
     error: Float[np.ndarray, " queries"]
     norm: Float[np.ndarray, " queries"]
+    deviation: Float[np.ndarray, " queries"]
 
     def __len__(self) -> int:
         return len(self.exact)
@@ -140,9 +169,9 @@ class QuantizedQueries:
         return self.error * max_code_norm(dim) + rounding_margin(dim, alpha)
 
     def mean_constant(self, alpha: float) -> Float[np.ndarray, " queries"]:
-        """What the bound by means adds to (max_i + mean_i <q_i, m'>) / 2 and the spread."""
+        """What the bound by means adds to (max_i + mean_i <q_i, m'>) / 2, spread and radius."""
         _, elements, dim = self.exact.shape
-        above_unit = (self.norm - 1).clip(min=0) * (1 + max_code_norm(dim))
+        above_unit = (self.norm - 1).clip(min=0) * 2 * max_code_norm(dim)
         constant: Float[np.ndarray, " queries"] = above_unit + self.margin(alpha)
         return constant + math.log(elements) / (2 * alpha)
 
@@ -160,8 +189,9 @@ def quantize_queries(
     scales = largest / np.float32(MAX_CODE)
     codes = np.rint(queries / scales).clip(-MAX_CODE, MAX_CODE)
     errors = _max_norms(queries - codes * scales)
+    deviations = _max_norms(queries - queries.mean(axis=1, keepdims=True))
     return QuantizedQueries(
-        queries, codes.astype(np.int8), scales.ravel(), errors, _max_norms(queries)
+        queries, codes.astype(np.int8), scales.ravel(), errors, _max_norms(queries), deviations
     )
 
 

@@ -16,19 +16,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from diverset.index.block_checks import BlockChecks, element_checksums, set_checksums
 from diverset.index.quantized_codes import TENSORS, Codes
 from diverset.index.set_store import IndexSettings
+from diverset.index.tensor_file import write_tensors
 from diverset.runtime.checksums import checksum, row_checksum
 from diverset.runtime.files import delete_unused, replace_durably
 
-FORMAT = "3"
+FORMAT = "4"
 SUFFIX = ".codes"
 BLOCKS = ("sets", "elements")  # checked block by block
-SAFETENSORS_TEMPORARY = ".tmp"  # safetensors writes to such a name first
+SAFETENSORS_TEMPORARY = ".tmp"  # formats up to 3 were written to such a name first
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,9 @@ def write(folder: Path, codes: Codes, settings: IndexSettings, first: int, last:
     name = f"{first:010}-{last:010}-{uuid.uuid4().hex[:8]}-{value:08x}{SUFFIX}"
     target, temporary = folder / name, folder / f"{name}.part"
     try:
-        save_file(tensors, temporary, metadata=_properties(settings))
+        write_tensors(temporary, tensors, _properties(settings))
         temporary.chmod(folder.stat().st_mode & 0o666)  # as readable as the folder
         replace_durably(temporary, target)
-    except SafetensorError as error:  # for example a full disk
-        raise OSError(None, str(error), str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
     return Segment(first, last, len(codes), name)

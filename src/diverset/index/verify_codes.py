@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from diverset.errors import a_few
 from diverset.index.item_database import ItemDatabase
-from diverset.index.quantized_codes import Codes
+from diverset.index.quantized_codes import Codes, spread
 from diverset.index.segments import Segment
 from diverset.similarity import UNIT_TOLERANCE
 
@@ -53,13 +53,15 @@ def invalid_codes(database: ItemDatabase, segment: Segment, codes: Codes) -> lis
 def bounds_hold(
     codes: Codes, sets: Float[torch.Tensor, "items elements dim"], alpha: float
 ) -> Bool[torch.Tensor, " items"]:
-    """Whether codes contain these sets, and their errors and spreads are large enough."""
+    """Whether codes contain these sets, and their errors, radii and spreads are large enough."""
     elements = codes.elements.transpose(0, 1).double() * codes.scale.double()[:, None, None]
     error = (sets - elements).norm(dim=2).amax(dim=1)
     center = codes.means.double() * codes.mean_scale.double()[:, None]
-    radius = (sets - center[:, None]).norm(dim=2)
-    spread = (torch.logsumexp(alpha * radius, dim=1) / alpha + radius.mean(dim=1)) / 2
+    offsets = sets - center[:, None]
+    norms = offsets.norm(dim=2)
+    radius = (norms.amax(dim=1) + norms.mean(dim=1)) / 2
     tolerance = 2.0**-22 * (1 + math.log(codes.sets.shape[1]) / alpha)
     bounded: torch.Tensor
-    bounded = (error <= codes.error + tolerance) & (spread <= codes.spread + tolerance)
+    bounded = (error <= codes.error + tolerance) & (radius <= codes.radius + tolerance)
+    bounded &= spread(offsets, alpha) <= codes.spread + tolerance
     return bounded & (codes.sets.double() == sets).all(dim=2).all(dim=1)

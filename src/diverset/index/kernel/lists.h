@@ -69,3 +69,13 @@ static int append(List *list, const Item *items, int64_t count) {
     list->count += count;
     return 1;
 }
+
+/* Drop the items whose bound is below a threshold. */
+static void drop_below(List *list, float threshold) {
+    int64_t kept = 0;
+    for (int64_t n = 0; n < list->count; n++) {
+        list->items[kept] = list->items[n];
+        kept += list->items[n].upper >= threshold;
+    }
+    list->count = kept;
+}

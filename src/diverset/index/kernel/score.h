@@ -1,6 +1,6 @@
 /* Scores from the original sets, and the k best items of each query. */
 #pragma once
-#include "scan.h"
+#include "seeds.h"
 
 static const double MAX_PLAIN_ALPHA = 600; /* up to this, e^(alpha c) is a normal double */
 
@@ -16,22 +16,6 @@ typedef struct {
     double *cosines; /* (capacity, query elements, elements) */
     int64_t count, capacity;
 } Ranking;
-
-/* Inner product; the many independent sums let the compiler use vectors. */
-#define DEFINE_DOT(name, Type)                                                             \
-    static Type name(const float *a, const float *b, int64_t dim) {                        \
-        enum { PARALLEL = 32 };                                                            \
-        Type sums[PARALLEL] = {0}, total = 0;                                              \
-        int64_t n = 0;                                                                     \
-        for (; n + PARALLEL <= dim; n += PARALLEL)                                         \
-            for (int m = 0; m < PARALLEL; m++) sums[m] += (Type)a[n + m] * (Type)b[n + m]; \
-        for (; n < dim; n++) total += (Type)a[n] * (Type)b[n];                             \
-        for (int half = PARALLEL / 2; half; half /= 2)                                     \
-            for (int m = 0; m < half; m++) sums[m] += sums[m + half];                      \
-        return total + sums[0];                                                            \
-    }
-DEFINE_DOT(dot_float, float)
-DEFINE_DOT(dot_double, double)
 
 /* sum_i log sum_j e^(alpha c_ij) / alpha over the rows or columns of a matrix. */
 static double sum_of_log_sums(const double *pairs, int64_t rows, int64_t row_stride,
@@ -83,9 +67,17 @@ static int reserve(Ranking *ranking, int64_t pairs) {
     return 1;
 }
 
-/* Score one item: by products in float64, or in float32 if `exact` is 0. */
-static double score_item(Worker *worker, Ranking *ranking, int64_t query, int64_t position,
-                         int exact) {
+/* Ask for the set of an item before it is needed. */
+static void fetch_set(const Collection *collection, int64_t position) {
+    if (position < 0) return;
+    const Part *part = part_at(collection, position);
+    const int64_t numbers = collection->elements * collection->dim, step = LINE / sizeof(float);
+    const float *set = part->sets + (position - part->first) * numbers;
+    for (int64_t n = 0; n < numbers; n += step) __builtin_prefetch(set + n);
+}
+
+/* Score one item in float64. */
+static double score_item(Worker *worker, Ranking *ranking, int64_t query, int64_t position) {
     const Job *job = worker->job;
     const Collection *collection = job->collection;
     const int64_t rows = job->queries->elements, columns = collection->elements;
@@ -100,12 +92,8 @@ static double score_item(Worker *worker, Ranking *ranking, int64_t query, int64_
         && !append(&worker->unchecked, &(Item){.position = position}, 1))
         atomic_store(&worker->job->out_of_memory, 1);
     double *cosines = ranking->cosines + ranking->count * rows * columns;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) {
-            const float *a = job->queries->exact + (query * rows + i) * dim;
-            const float *b = part->sets + (item * columns + j) * dim;
-            cosines[i * columns + j] = exact ? dot_double(a, b, dim) : (double)dot_float(a, b, dim);
-        }
+    multiply_sets(job->queries->sets + query * rows * dim, rows,
+                  part->sets + item * columns * dim, columns, dim, cosines);
     double score = smooth_chamfer(cosines, rows, columns, collection->alpha);
     if (!(score > -2)) score = -2; /* not a number: a damaged set, which is noticed later */
     ranking->items[ranking->count] = (Candidate){score, position, ranking->count};
@@ -148,7 +136,8 @@ static void score_survivors(Worker *worker, Ranking *ranking, int64_t query) {
     best->count = 0;
     if (list->count) qsort(list->items, list->count, sizeof *list->items, by_upper);
     for (int64_t n = 0; n < list->count && list->items[n].upper >= kth(best); n++) {
-        double score = score_item(worker, ranking, query, list->items[n].position, 1);
+        if (n + 1 < list->count) fetch_set(job->collection, list->items[n + 1].position);
+        double score = score_item(worker, ranking, query, list->items[n].position);
         push(best, (float)score - job->collection->rounding);
     }
 }
@@ -162,8 +151,9 @@ static void *rank(void *argument) {
         ranking.count = 0;
         if (!job->candidates) score_survivors(worker, &ranking, query);
         for (int64_t n = 0; n < job->candidate_count; n++) {
-            int64_t position = job->candidates[query * job->candidate_count + n];
-            if (position >= 0) score_item(worker, &ranking, query, position, 0);
+            const int64_t *candidates = job->candidates + query * job->candidate_count;
+            if (n + 1 < job->candidate_count) fetch_set(job->collection, candidates[n + 1]);
+            if (candidates[n] >= 0) score_item(worker, &ranking, query, candidates[n]);
         }
         if (!atomic_load(&job->out_of_memory)) finish(job, &ranking, query);
     }

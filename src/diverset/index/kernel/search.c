@@ -22,19 +22,6 @@ static void run(void *(*function)(void *), Worker *workers, int64_t threads, pth
     for (int64_t n = 1; n < started; n++) pthread_join(handles[n], NULL);
 }
 
-/* Copy the codes of all queries with padding: zeros, and repetitions of the last element. */
-static void pad_codes(Job *job) {
-    const Queries *queries = job->queries;
-    int64_t dim = job->collection->dim;
-    for (int64_t n = 0; n < queries->count * job->rows; n++) {
-        int64_t query = n / job->rows, element = n % job->rows;
-        if (element >= queries->elements) element = queries->elements - 1;
-        const int8_t *codes = queries->codes + (query * queries->elements + element) * dim;
-        memcpy(job->codes + n * job->width, codes, dim);
-        for (int64_t d = 0; d < dim; d++) job->offsets[n] += 128 * codes[d];
-    }
-}
-
 static void *allocate(int64_t bytes) {
     return aligned_alloc(ALIGN, padded(bytes > 0 ? bytes : 1, ALIGN));
 }
@@ -42,18 +29,17 @@ static void *allocate(int64_t bytes) {
 /* Memory of a worker; returns 0 if there is not enough. */
 static int prepare(Worker *worker, Job *job) {
     int64_t count = job->queries->count, elements = job->collection->elements;
-    int64_t pairs = padded(elements * job->rows, LANES) * (int64_t)sizeof(float);
+    int64_t vectors = (BLOCK + 1) * elements + GROUP + AHEAD; /* with those that follow */
+    Scratch *scratch = &worker->scratch;
     worker->job = job;
     worker->found = calloc(count, sizeof *worker->found);
     worker->best = calloc(count, sizeof *worker->best);
-    Scratch *scratch = &worker->scratch;
-    scratch->products = allocate(pairs);
-    scratch->nearest = allocate(job->rows * (int64_t)sizeof(int32_t));
-    scratch->largest = allocate(elements * (int64_t)sizeof(int32_t));
-    scratch->by_row = allocate(pairs);
-    scratch->by_column = allocate(pairs);
-    if (!worker->found || !worker->best || !scratch->products || !scratch->nearest
-        || !scratch->largest || !scratch->by_row || !scratch->by_column)
+    scratch->vectors = allocate(vectors * (int64_t)sizeof *scratch->vectors);
+    scratch->products = allocate(vectors * job->rows * (int64_t)sizeof(int32_t));
+    scratch->pairs = allocate(elements * job->rows * (int64_t)sizeof *scratch->pairs);
+    scratch->exponents = allocate((elements + job->rows + LANES) * (int64_t)sizeof(float));
+    if (!worker->found || !worker->best || !scratch->vectors || !scratch->products
+        || !scratch->pairs || !scratch->exponents)
         return 0;
     for (int64_t n = 0; n < count; n++) {
         worker->best[n].k = job->k;
@@ -71,11 +57,32 @@ static void release(Worker *worker, int64_t count) {
     free(worker->found);
     free(worker->best);
     free(worker->unchecked.items);
+    free(worker->scratch.vectors);
     free(worker->scratch.products);
-    free(worker->scratch.nearest);
-    free(worker->scratch.largest);
-    free(worker->scratch.by_row);
-    free(worker->scratch.by_column);
+    free(worker->scratch.pairs);
+    free(worker->scratch.exponents);
+}
+
+/* Quantize all queries; returns 0 if there is not enough memory. */
+static int quantize_queries(Job *job) {
+    int64_t count = job->queries->count, elements = job->queries->elements, rows = job->rows;
+    int64_t dim = job->collection->dim;
+    float *memory = malloc(2 * dim * sizeof *memory);
+    job->query = malloc(count * sizeof *job->query);
+    job->codes = allocate(count * rows * job->width);
+    job->offsets = calloc(count * rows, sizeof *job->offsets);
+    job->threshold = malloc(count * sizeof *job->threshold);
+    job->scanned = calloc(count, 1);
+    int ready = memory && job->query && job->codes && job->offsets && job->threshold && job->scanned;
+    if (ready) memset(job->codes, 0, count * rows * job->width);
+    for (int64_t n = 0; ready && n < count; n++) {
+        job->query[n] = quantize(job->collection, job->queries->sets + n * elements * dim, elements,
+                                 rows, job->width, job->codes + n * rows * job->width,
+                                 job->offsets + n * rows, memory);
+        atomic_init(job->threshold + n, -INFINITY);
+    }
+    free(memory);
+    return ready;
 }
 
 /* Scan all items for the survivors of each query. */
@@ -84,12 +91,16 @@ static void find_survivors(Job *job, Worker *workers, int64_t threads, pthread_t
         job->blocks += (job->collection->part[p].items + BLOCK - 1) / BLOCK;
     job->claim = job->blocks / (threads * 16) + 1;
     job->claim = job->claim > MAX_CLAIM ? MAX_CLAIM : job->claim;
-    for (int64_t n = 0; n < job->queries->count; n++) atomic_init(job->threshold + n, -INFINITY);
-    pad_codes(job);
-    run(scan, workers, threads, handles);
+    run(seed, workers, threads < job->queries->count ? threads : job->queries->count, handles);
+    int64_t pause = 0; /* if one worker has found that means do not prune, all begin without them */
+    for (int64_t n = 0; n < threads; n++) pause = workers[n].pause ? workers[n].pause : pause;
+    for (int64_t n = 0; n < threads; n++) workers[n].pause = pause;
+    atomic_store(&job->next, 0);
+    if (memchr(job->scanned, 0, job->queries->count)) run(scan, workers, threads, handles);
     for (int64_t n = 0; n < job->queries->count; n++)
         for (int64_t worker = 0; worker < threads; worker++) {
-            const List *found = workers[worker].found + n;
+            List *found = workers[worker].found + n;
+            drop_below(found, get(job->threshold + n));
             if (!append(job->survivors + n, found->items, found->count))
                 atomic_store(&job->out_of_memory, 1);
         }
@@ -118,13 +129,10 @@ int diverset_search(const Collection *collection, const Queries *queries, int64_
     int64_t count = queries->count;
     job.rows = padded(queries->elements, GROUP);
     job.width = padded(collection->dim, ALIGN);
-    job.codes = calloc(count * job.rows, job.width);
-    job.offsets = calloc(count * job.rows, sizeof *job.offsets);
-    job.threshold = malloc(count * sizeof *job.threshold);
     job.survivors = calloc(count, sizeof *job.survivors);
     Worker *workers = calloc(threads, sizeof *workers);
     pthread_t *handles = calloc(threads, sizeof *handles);
-    int ready = job.codes && job.offsets && job.threshold && job.survivors && workers && handles;
+    int ready = job.survivors && workers && handles && (candidates || quantize_queries(&job));
     for (int64_t n = 0; ready && n < threads; n++) ready = prepare(workers + n, &job);
     if (ready) {
         if (!candidates) find_survivors(&job, workers, threads, handles);
@@ -135,9 +143,11 @@ int diverset_search(const Collection *collection, const Queries *queries, int64_
     }
     for (int64_t n = 0; job.survivors && n < count; n++) free(job.survivors[n].items);
     for (int64_t n = 0; workers && n < threads; n++) release(workers + n, count);
+    free(job.query);
     free(job.codes);
     free(job.offsets);
     free(job.threshold);
+    free(job.scanned);
     free(job.survivors);
     free(workers);
     free(handles);
