@@ -106,6 +106,11 @@ def test_collections_with_and_without_bounds_by_means_are_searched_exactly(kerne
     check(search.search(queries, 10, allowed), queries, sets, 10, 16.0, allowed)
 
 
+def test_a_kernel_of_other_sources_is_not_used(monkeypatch):
+    monkeypatch.setattr(compiled, "INTERFACE", 1)
+    assert load_kernel() is None
+
+
 def test_equal_items_are_ordered_by_age():
     rng = np.random.default_rng(0)
     sets = np.repeat(unit_sets(rng, 1, 4, 64), 1000, axis=0)

@@ -23,6 +23,7 @@ from diverset.runtime.compiled import load_kernel as load_library
 from diverset.runtime.threads import free_threads
 
 FOLDER = Path(__file__).parent / "kernel"
+INTERFACE = 2  # of the structures below; the kernel has a symbol of this name
 TENSORS_READ = ("means", "elements", "mean_scale", "spread", "radius", "scale", "error", "sets")
 ITEMS_PER_THREAD = 16384  # pairs of a query and an item; fewer are faster in one thread
 CANDIDATES_PER_THREAD = 128  # the same for candidates that are scored from their sets
@@ -75,10 +76,14 @@ class _Found(Structure):
 
 
 def load_kernel() -> ctypes.CDLL | None:
-    """The kernel for this processor; None if it was not built."""
+    """The kernel for this processor; None if it was not built, or from other sources than these.
+
+    The latter only happens in a clone whose sources were updated: run `make kernel`.
+    """
     kernel = load_library(FOLDER)
-    if kernel is not None:
-        kernel.diverset_free.argtypes = [c_void_p]
+    if kernel is None or not hasattr(kernel, f"diverset_interface_{INTERFACE}"):
+        return None
+    kernel.diverset_free.argtypes = [c_void_p]
     return kernel
 
 

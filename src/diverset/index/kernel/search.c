@@ -154,6 +154,9 @@ int diverset_search(const Collection *collection, const Queries *queries, int64_
     return ready;
 }
 
+/* Changes with the structures in collection.h: compiled.py looks for it by name. */
+const int diverset_interface_2 = 1;
+
 void diverset_free(void *memory) { free(memory); }
 
 /* Whether this processor has the instructions that this file was compiled for. */
