@@ -17,7 +17,7 @@ from diverset.photos.search.searcher import Searcher
 from diverset.photos.search.terminal import show_contact_sheet, terminal_protocol
 from diverset.runtime.terminal import printable
 
-EMPTY = "the library has no photos; add some with: diverset index FOLDER"
+EMPTY = "there are no (other) photos in the library; add some with: diverset index FOLDER"
 
 
 def search(args: argparse.Namespace) -> int:
