@@ -87,7 +87,7 @@ def test_pooled_feature_is_a_single_region(tmp_path: Path):
 def test_truncated_array_is_rejected(tmp_path: Path, keep: int):
     file = write(tmp_path, rows(2), 10) / "dev_ims.npy"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(DataError, match="dev_ims.npy.*truncated"):
+    with pytest.raises(DataError, match="dev_ims.npy.*damaged"):
         read_precomp(tmp_path, "dev")
 
 

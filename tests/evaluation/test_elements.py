@@ -16,7 +16,7 @@ def test_elements_are_selected_in_the_given_order():
 
 @pytest.mark.parametrize("elements", [[3], [-1], [], [1, 1]])
 def test_missing_and_repeated_elements_are_rejected(elements):
-    with pytest.raises(OptionError, match=r"sets of 3 elements have the indices 0 to 2"):
+    with pytest.raises(OptionError, match=r"sets of 3; select each at most once, from 0 to 2"):
         select_elements(sets, elements)
 
 

@@ -136,7 +136,7 @@ def test_a_split_that_cannot_be_read_does_not_hide_the_others(folder, capsys):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["nowhere"], "nowhere does not exist"),
+        (["nowhere"], "neither a recipe nor a file or folder nowhere"),
         (["images"], "has no caption file; give --file"),
         (["images", "--format", "table"], "has no caption file"),
         (["captions.csv", "--split", "dev"], "no split 'dev'"),
