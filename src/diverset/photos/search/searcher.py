@@ -37,7 +37,6 @@ from diverset.photos.search.query import (
 from diverset.photos.search.result import SearchHit, SearchResult
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
-from diverset.runtime.autocast import fastest_precision
 from diverset.runtime.threads import torch_threads
 
 SINGLE_TOKEN = 3  # tokens of a word that is one token, with start and end
@@ -68,10 +67,22 @@ class PreparedSearch:
 
 
 class Searcher:
-    """Searches an opened library; the calibration is by default that of its model."""
+    """Searches an opened library.
 
-    def __init__(self, library: Library, calibration: Calibration | None = None) -> None:
-        self.library = library
+    Args:
+        library: to search.
+        calibration: of the probabilities; by default that of its model.
+        precision: in which texts are encoded. "bfloat16" converts the weights first, which takes
+            longer than encoding a few texts.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        calibration: Calibration | None = None,
+        precision: str = "float32",
+    ) -> None:
+        self.library, self.precision = library, precision
         info = library.info
         self.alpha: float = info["alpha"]
         self.calibration = calibration or load_calibration(
@@ -170,11 +181,12 @@ class Searcher:
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 
     def _encode_texts(self, texts: Sequence[str]) -> Sets:
-        """The sets of texts, at the precision in which images are encoded."""
+        """The sets of texts."""
         few = len(texts) <= ENCODED_ON_ONE_THREAD
         with torch_threads(1) if few else nullcontext():
             sets = self.library.text_model.encode_texts(
-                _of_known_size(texts), precision=fastest_precision()
+                texts if self.precision == "float32" else _of_known_size(texts),
+                precision=self.precision,
             )
         return sets[: len(texts)].float().cpu().numpy()
 

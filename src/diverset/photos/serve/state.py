@@ -33,6 +33,7 @@ from diverset.photos.search.text_sets import Elements
 from diverset.photos.search.thumbnails import thumbnail
 from diverset.photos.serve.micro_batches import MicroBatches
 from diverset.photos.serve.schemas import IndexingStatus, ItemInfo, LibraryStatus
+from diverset.runtime.autocast import fastest_precision
 from diverset.runtime.threads import torch_threads
 
 CACHE_BYTES = 64 * 2**20  # of thumbnails and overlays, about 10 KB each
@@ -48,7 +49,8 @@ class ServerState:
     """Created once; `load` does what takes time."""
 
     def __init__(self, library: Library) -> None:
-        self.library, self.searcher = library, Searcher(library)
+        self.library = library
+        self.searcher = Searcher(library, precision=fastest_precision())
         self.ready = threading.Event()
         self.outdated = False
         self._checked = time.monotonic()
