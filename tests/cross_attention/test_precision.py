@@ -34,4 +34,6 @@ def test_products_in_bfloat16_change_scores_a_little(name: str):
                 scores[precision] = system(images, masks[0], texts, masks[1])
     assert scores["bfloat16"].dtype == torch.float32
     assert not torch.equal(scores["bfloat16"], scores["float32"])
+    rounded = scores["bfloat16"].bfloat16().float()
+    assert (scores["bfloat16"] != rounded).float().mean() > 0.9  # else many would be equal
     torch.testing.assert_close(scores["bfloat16"], scores["float32"], rtol=0.01, atol=0.01)

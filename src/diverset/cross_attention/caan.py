@@ -66,7 +66,8 @@ class Caan(nn.Module):
         regions, words = self._attention(images, texts)
         image_vectors = regions @ images[0]
         text_vectors = torch.einsum("bcm,cmd->bcd", words, texts[0])
-        return ((image_vectors * text_vectors).sum(dim=-1),)
+        # Products of bfloat16 summed in bfloat16 would give many equal scores.
+        return ((image_vectors.to(texts[0].dtype) * text_vectors).sum(dim=-1),)
 
     def attention(
         self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask

@@ -182,11 +182,15 @@ class Sgraf(nn.Module):
     def _score(self, images: Side, texts: Side, rounds: list[Round] | None) -> tuple[Tensor, ...]:
         nodes, mask = self._compare(images, texts), texts[1]
         mask = torch.cat([torch.ones_like(mask[:, :1]), mask], dim=1)
+        statistics: list[Tensor] = []
         if self.graph is not None and rounds is not None:
-            return (self.score(self.graph.global_node(nodes, mask, rounds)).squeeze(-1).sigmoid(),)
-        assert self.filtration is not None
-        filtered, mean, variance = self.filtration(nodes, mask)
-        return self.score(filtered).squeeze(-1).sigmoid(), mean, variance
+            read = self.graph.global_node(nodes, mask, rounds)
+        # Scores of 8 bits would have many ties.
+        with torch.autocast(nodes.device.type, enabled=False):
+            if self.filtration is not None:
+                read, *statistics = self.filtration(nodes.to(self.score.weight.dtype), mask)
+            scores = self.score(read.to(self.score.weight.dtype)).squeeze(-1).sigmoid()
+        return scores, *statistics
 
     def _compare(self, images: Side, texts: Side) -> Float[Tensor, "images texts nodes width"]:
         """The comparison of the whole, followed by one per word."""
