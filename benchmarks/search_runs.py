@@ -142,7 +142,8 @@ def _latencies(search: Callable[[int], object], queries: int) -> list[float]:
 def bytes_per_item(index: SetIndex) -> float:
     """What a scan reads or keeps for the next one; the sets are memory-mapped."""
     scan = index.view().scan
-    total = scan.rows.nbytes + scan.buffer_bytes
+    shared = np.shares_memory(scan.rows, scan.parts[0].rows.numpy())
+    total = scan.buffer_bytes + (0 if shared else scan.rows.nbytes)
     for part in scan.parts:
         total += sum(getattr(part, name).nbytes for name in TENSORS if name != "sets")
     return total / len(scan)

@@ -119,7 +119,7 @@ def test_equal_items_are_ordered_by_age():
     assert found.positions[0].tolist() == list(range(20))
 
 
-def test_candidates_are_ranked_by_float32_products():
+def test_candidates_are_ranked_by_their_sets():
     rng = np.random.default_rng(0)
     sets, queries = unit_sets(rng, 200, 4, 64), unit_sets(rng, 5, 3, 64)
     search = CompiledSearch(load_kernel(), split(sets, 16.0, [70]), 16.0)
@@ -197,16 +197,3 @@ def test_without_the_kernel_the_hits_are_equal(tmp_path, monkeypatch):
             assert [hit.id for hit in kernel] == [hit.id for hit in torch_hits]
             expected = [hit.score for hit in torch_hits]
             np.testing.assert_allclose([hit.score for hit in kernel], expected, atol=1e-12)
-
-
-def test_large_batches_are_searched_by_torch_with_the_same_hits(tmp_path, monkeypatch):
-    queries = make_sets(6, seed=3)
-    with make_index(tmp_path, 300) as index:
-        held = index.view().scan
-        expected = held.search(queries, 5)
-        monkeypatch.setattr(scan, "LARGE_BATCH", 6)
-        monkeypatch.setattr(scan, "LARGE_COLLECTION", 300)
-        monkeypatch.setattr(held._kernel, "search", None)  # it would fail if it were called
-        found = held.search(queries, 5)
-        np.testing.assert_array_equal(found.positions, expected.positions)
-        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-12)

@@ -123,7 +123,7 @@ class CompiledSearch:
         return self._in_batches(queries, k, threads, None)
 
     def rank(self, queries: Sets, candidates: Candidates, k: int) -> Found:
-        """The k best of each query's candidates, by float32 products."""
+        """The k best of each query's candidates."""
         threads = free_threads(candidates.size // CANDIDATES_PER_THREAD)
         return self._in_batches(queries, k, threads, candidates)
 

@@ -1,7 +1,6 @@
 """All codes of one state of an index, and the candidates for exact search.
 
-Searches run in the compiled kernel, or in torch and numpy for large batches and where it was not
-built.
+Searches run in the compiled kernel, or in torch and numpy where it was not built.
 """
 
 from __future__ import annotations
@@ -19,9 +18,6 @@ from diverset.index.set_store import Sets
 from diverset.index.torch_search import TorchSearch
 
 Positions = Int64[np.ndarray, " positions"]
-# From here on torch's product of two large matrices is faster than the kernel, which multiplies
-# query by query (docs/log.md).
-LARGE_BATCH, LARGE_COLLECTION = 16, 50_000
 
 
 class Scan:
@@ -31,8 +27,8 @@ class Scan:
         self, parts: Sequence[Codes], removed: Int64[np.ndarray, " removed"], alpha: float
     ) -> None:
         self.parts, self.alpha = [part for part in parts if len(part)], alpha
-        empty = np.empty(0, dtype=np.int64)
-        self.rows = np.concatenate([empty, *(part.rows.numpy() for part in self.parts)])
+        rows = [part.rows.numpy() for part in self.parts]
+        self.rows = rows[0] if len(rows) == 1 else np.concatenate([np.empty(0, np.int64), *rows])
         self.gather_sets = SetGatherer(self.parts)
         self.removed = self.positions(removed)
         self._allowed = self._mask(np.arange(len(self))) if len(self.removed) else None
@@ -64,12 +60,11 @@ class Scan:
         if not self.parts or not len(queries):
             return self._nothing(queries)
         allowed = self._allowed if among is None else self._mask(among)
-        by_torch = len(queries) >= LARGE_BATCH and len(self) >= LARGE_COLLECTION
-        backend = self._torch if by_torch or self._kernel is None else self._kernel
+        backend = self._kernel or self._torch
         return backend.search(queries, min(k, len(self)), allowed)
 
     def rank(self, queries: Sets, candidates: Candidates, k: int) -> Found:
-        """The k best of each query's candidates, by float32 products."""
+        """The k best of each query's candidates."""
         if not self.parts or not candidates.size:
             return self._nothing(queries)
         backend = self._kernel or self._torch
