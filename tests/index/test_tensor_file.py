@@ -1,15 +1,15 @@
-"""Files of tensors: read by safetensors, with codes at multiples of a cache line."""
+"""Files of tensors: read by safetensors, with tensors at multiples of a cache line and a page."""
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from diverset.index.tensor_file import LINE, write_tensors
+from diverset.index.tensor_file import LINE, PAGE, write_tensors
 
 
 @pytest.mark.parametrize(("items", "dim"), [(1, 1), (3, 5), (7, 64), (100, 256), (33, 20)])
-def test_codes_begin_at_a_cache_line_and_safetensors_reads_the_file(tmp_path, items, dim):
+def test_codes_begin_with_a_cache_line_and_sets_with_a_page(tmp_path, items, dim):
     file = tmp_path / "a.codes"
     tensors = {
         "rows": torch.arange(items),
@@ -26,3 +26,4 @@ def test_codes_begin_at_a_cache_line_and_safetensors_reads_the_file(tmp_path, it
         assert opened.metadata() == {"format": "test"}
     if dim % LINE == 0:
         assert loaded["codes"].data_ptr() % LINE == 0
+        assert loaded["sets"].data_ptr() % PAGE == 0

@@ -25,7 +25,7 @@ from diverset.runtime.threads import free_threads
 FOLDER = Path(__file__).parent / "kernel"
 INTERFACE = 2  # of the structures below; the kernel has a symbol of this name
 TENSORS_READ = ("means", "elements", "mean_scale", "spread", "radius", "scale", "error", "sets")
-ITEMS_PER_THREAD = 16384  # pairs of a query and an item; fewer are faster in one thread
+ITEMS_PER_THREAD = 4096  # pairs of a query and an item; starting a thread costs about as many
 CANDIDATES_PER_THREAD = 128  # the same for candidates that are scored from their sets
 WORKSPACE = 64 * 2**20  # bytes for results; limits the number of queries per call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,11 @@ def free_threads(most: int) -> int:
 def running_threads() -> int:
     """Threads that are running or waiting for a core now, this one among them; 1 if unknown."""
     try:
-        return int(LOAD.read_text().split()[3].partition("/")[0])
+        file = os.open(LOAD, os.O_RDONLY)  # without Python's buffers: a search takes 100 us
+        try:
+            return int(os.read(file, 100).split()[3].partition(b"/")[0])
+        finally:
+            os.close(file)
     except (OSError, ValueError, IndexError):
         return 1
 

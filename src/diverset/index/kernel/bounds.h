@@ -129,12 +129,6 @@ static void bound_by_means(const Worker *worker, const Block *block, float *boun
 static INLINE float chamfer(const Quad *products, int64_t elements, int64_t query_elements) {
     const int64_t groups = padded(query_elements, GROUP) / GROUP;
     int64_t to_query = 0, to_item = 0;
-    if (elements == GROUP && query_elements == GROUP) {
-        Quad nearest = larger(larger(products[0], products[1]), larger(products[2], products[3]));
-        Quad both = nearest + largest_of_each(products);
-        both += SHUFFLE(both, both, 2, 3, 0, 1);
-        return (float)(both[0] + both[1]) / (2 * GROUP);
-    }
     for (int64_t j = 0; j < elements; j++) {
         Quad most = products[j * groups];
         for (int64_t i = 1; i < groups; i++) most = larger(most, products[j * groups + i]);
@@ -148,15 +142,39 @@ static INLINE float chamfer(const Quad *products, int64_t elements, int64_t quer
     return (float)to_item / (2 * (float)query_elements) + (float)to_query / (2 * (float)elements);
 }
 
-/* What smooth-Chamfer adds to Chamfer, from the products of an item; `unit` is their scale. */
+/* The same for `count` items and padding; for four by four elements, four items at once. */
+static INLINE void chamfer_of_all(const Quad *products, int count, int64_t elements,
+                                  int64_t query_elements, float *values) {
+    if (elements != GROUP || query_elements != GROUP) {
+        const int64_t quads = elements * padded(query_elements, GROUP) / GROUP;
+        for (int n = 0; n < count; n++)
+            values[n] = chamfer(products + n * quads, elements, query_elements);
+        return;
+    }
+    for (int n = 0; n < count; n += GROUP) {
+        Quad largest[GROUP];
+        for (int m = 0; m < GROUP; m++) {
+            const Quad *v = products + (n + m) * GROUP;
+            Quad nearest = larger(larger(v[0], v[1]), larger(v[2], v[3]));
+            largest[m] = nearest + largest_of_each(v);
+        }
+        Quad total = sum_of_each(largest);
+        for (int m = 0; m < GROUP; m++) values[n + m] = (float)total[m] / (2 * GROUP);
+    }
+}
+
+/* What smooth-Chamfer adds to Chamfer, from the products of an item; `unit` is their scale. May
+ * return 0 if it is less than `least`. */
 static INLINE float smoothing(const Job *job, const Scratch *scratch, const Quad *products,
-                              float unit, int64_t elements, int64_t query_elements) {
+                              float unit, int64_t elements, int64_t query_elements, float least) {
     const float alpha = job->collection->alpha;
     if (elements == GROUP && query_elements == GROUP) {
+        const float factor = 2 * GROUP * alpha, x = least * factor;
         Integers pairs;
         memcpy(&pairs, products, sizeof pairs);
-        return smoothing_of_fours(__builtin_convertvector(pairs, Vector) * (alpha * unit))
-               / (2 * GROUP * alpha);
+        float product = smoothing_of_fours(__builtin_convertvector(pairs, Vector) * (alpha * unit));
+        if (x > 0 && product < 1 + x * (1 + x * (0.5f + x * 0.166f))) return 0; /* below e^x */
+        return logf(product) / factor;
     }
     const int64_t rows = padded(query_elements, GROUP);
     const int32_t *numbers = (const int32_t *)products;
@@ -166,4 +184,3 @@ static INLINE float smoothing(const Job *job, const Scratch *scratch, const Quad
     float to_item = sum_of_logs(pairs, query_elements, 1, elements, rows, scratch->exponents);
     return (to_query / (float)elements + to_item / (float)query_elements) / (2 * alpha);
 }
-

@@ -2,6 +2,9 @@
 #pragma once
 #include <stdint.h>
 #include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
 
 /* The many independent sums let the compiler use vectors. */
 static double dot(const float *a, const float *b, int64_t dim) {
@@ -20,6 +23,16 @@ enum { WIDE = 8, ROWS = 4, COLUMNS = 4 };
 typedef float Floats __attribute__((vector_size(4 * WIDE)));
 typedef double Doubles __attribute__((vector_size(8 * WIDE)));
 
+static inline Doubles widen(const float *numbers) {
+#ifdef __AVX512F__
+    return (Doubles)_mm512_cvtps_pd(_mm256_loadu_ps(numbers)); /* gcc 12 converts in halves */
+#else
+    Floats values;
+    memcpy(&values, numbers, sizeof values);
+    return __builtin_convertvector(values, Doubles);
+#endif
+}
+
 /* Inner products of four by four vectors: out[row * stride + column]. */
 static void dot_fours(const float *rows, const float *columns, int64_t dim, double *out,
                       int64_t stride) {
@@ -27,11 +40,8 @@ static void dot_fours(const float *rows, const float *columns, int64_t dim, doub
     for (int64_t n = 0; n + WIDE <= dim; n += WIDE) {
         Doubles a[ROWS], b[COLUMNS];
         for (int m = 0; m < 4; m++) {
-            Floats x, y;
-            memcpy(&x, rows + m * dim + n, sizeof x);
-            memcpy(&y, columns + m * dim + n, sizeof y);
-            a[m] = __builtin_convertvector(x, Doubles);
-            b[m] = __builtin_convertvector(y, Doubles);
+            a[m] = widen(rows + m * dim + n);
+            b[m] = widen(columns + m * dim + n);
         }
         for (int i = 0; i < ROWS; i++)
             for (int j = 0; j < COLUMNS; j++) sums[i][j] += a[i] * b[j];

@@ -131,6 +131,13 @@ static INLINE int32_t largest_of(Quad a) {
     return a[0] > a[1] ? a[0] : a[1];
 }
 
+/* The sum of each of four vectors. */
+static INLINE Quad sum_of_each(const Quad v[4]) {
+    Quad ab = SHUFFLE(v[0], v[1], 0, 4, 1, 5) + SHUFFLE(v[0], v[1], 2, 6, 3, 7);
+    Quad cd = SHUFFLE(v[2], v[3], 0, 4, 1, 5) + SHUFFLE(v[2], v[3], 2, 6, 3, 7);
+    return SHUFFLE(ab, cd, 0, 1, 4, 5) + SHUFFLE(ab, cd, 2, 3, 6, 7);
+}
+
 /* The largest number of each of four vectors. */
 static INLINE Quad largest_of_each(const Quad v[4]) {
     Quad ab = larger(SHUFFLE(v[0], v[1], 0, 4, 1, 5), SHUFFLE(v[0], v[1], 2, 6, 3, 7));

@@ -53,11 +53,12 @@ static INLINE void prune_by_elements(Worker *worker, const Block *block, int64_t
     if (block->count < BLOCK) fetch_first(vectors, block->count * elements, dim);
     multiply_all(job, block->query, vectors, block->count * elements, rows, dim,
                  worker->scratch.products);
+    chamfer_of_all(products, block->count, elements, query_elements, values);
     int count = 0;
     for (int n = 0; n < block->count; n++) {
         units[n] = part->scale[block->items[n]] * query.scale;
         errors[n] = part->error[block->items[n]] * query.norm;
-        values[n] = units[n] * chamfer(products + n * quads, elements, query_elements);
+        values[n] *= units[n];
         kept[count] = (uint8_t)n; /* without a branch: it would be predicted badly */
         count += values[n] + errors[n] + query.element_constant >= threshold;
     }
@@ -65,7 +66,7 @@ static INLINE void prune_by_elements(Worker *worker, const Block *block, int64_t
         int n = kept[m];
         float margin = errors[n] + query.margin;
         float value = values[n] + smoothing(job, &worker->scratch, products + n * quads, units[n],
-                                            elements, query_elements);
+                                            elements, query_elements, threshold - values[n] - margin);
         if (value + margin < threshold) continue;
         push(best, value - margin);
         threshold = raise(job->threshold + block->query, kth(best));

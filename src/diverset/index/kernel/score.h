@@ -44,8 +44,16 @@ static double smooth_chamfer(const double *pairs, int64_t rows, int64_t columns,
             row_sums[i] += exponential;
             column_sums[j] += exponential;
         }
-    for (int64_t i = 0; i < rows; i++) row_logs += log(row_sums[i]);
-    for (int64_t j = 0; j < columns; j++) column_logs += log(column_sums[j]);
+    if (alpha * (double)(rows > columns ? rows : columns) < MAX_PLAIN_ALPHA) {
+        double row_product = 1, column_product = 1; /* one logarithm for all */
+        for (int64_t i = 0; i < rows; i++) row_product *= row_sums[i];
+        for (int64_t j = 0; j < columns; j++) column_product *= column_sums[j];
+        row_logs = log(row_product);
+        column_logs = log(column_product);
+    } else {
+        for (int64_t i = 0; i < rows; i++) row_logs += log(row_sums[i]);
+        for (int64_t j = 0; j < columns; j++) column_logs += log(column_sums[j]);
+    }
     return (row_logs / (double)rows + column_logs / (double)columns) / (2 * alpha);
 }
 
@@ -73,7 +81,7 @@ static void fetch_set(const Collection *collection, int64_t position) {
     const Part *part = part_at(collection, position);
     const int64_t numbers = collection->elements * collection->dim, step = LINE / sizeof(float);
     const float *set = part->sets + (position - part->first) * numbers;
-    for (int64_t n = 0; n < numbers; n += step) __builtin_prefetch(set + n);
+    for (int64_t n = 0; n < numbers; n += step) __builtin_prefetch(set + n, 0, 0);
 }
 
 /* Score one item in float64. */
@@ -150,9 +158,10 @@ static void *rank(void *argument) {
     for (int64_t query; (query = atomic_fetch_add(&job->next, 1)) < job->queries->count;) {
         ranking.count = 0;
         if (!job->candidates) score_survivors(worker, &ranking, query);
+        const int64_t *candidates = job->candidates + query * job->candidate_count;
+        for (int64_t n = 0; n < job->candidate_count && n < 2; n++) fetch_set(job->collection, candidates[n]);
         for (int64_t n = 0; n < job->candidate_count; n++) {
-            const int64_t *candidates = job->candidates + query * job->candidate_count;
-            if (n + 1 < job->candidate_count) fetch_set(job->collection, candidates[n + 1]);
+            if (n + 2 < job->candidate_count) fetch_set(job->collection, candidates[n + 2]);
             if (candidates[n] >= 0) score_item(worker, &ranking, query, candidates[n]);
         }
         if (!atomic_load(&job->out_of_memory)) finish(job, &ranking, query);

@@ -34,7 +34,7 @@ static INLINE Vector larger_of(Vector a, Vector b) {
 #define BY_QUADS(a) LANES_OF(a, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
 #define BY_HALVES(a) LANES_OF(a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
 
-/* sum_j log sum_i e^(c_ij - max_i) + sum_i log sum_j e^(c_ij - max_j) of four by four pairs. */
+/* The product over j of sum_i e^(c_ij - max_i) and over i of sum_j e^(c_ij - max_j), four by four. */
 static INLINE float smoothing_of_fours(Vector pairs) {
     Vector most = larger_of(pairs, IN_PAIRS(pairs)), nearest = larger_of(pairs, BY_QUADS(pairs));
     Vector by_column = exp_negative(pairs - larger_of(most, IN_QUADS(most)));
@@ -42,7 +42,7 @@ static INLINE float smoothing_of_fours(Vector pairs) {
     by_column += IN_PAIRS(by_column);
     by_row += BY_QUADS(by_row);
     Vector sums = (by_column + IN_QUADS(by_column)) * (by_row + BY_HALVES(by_row));
-    return logf(sums[0] * sums[5] * sums[10] * sums[15]); /* each sum is from 1 to 4 */
+    return sums[0] * sums[5] * sums[10] * sums[15]; /* each sum is from 1 to 4 */
 }
 
 /* sum over rows of log sum over columns of e^(pair - largest of the row). `memory` (columns). */
