@@ -121,3 +121,9 @@ def onednn_linear_flops() -> dict[Any, Callable[..., int]]:
         return 2 * math.prod(inputs) * weight[0]
 
     return {torch.ops.mkldnn._linear_pointwise: flops} if _has_linear() else {}
+
+
+def gelu_gradient(upstream: Tensor, x: Tensor) -> Tensor:
+    """The gradient of F.gelu(x) with respect to x, as in autograd; overwrites `upstream`."""
+    gradient: Tensor = torch.ops.aten.gelu_backward.grad_input(upstream, x, grad_input=upstream)
+    return gradient

@@ -2,7 +2,8 @@
 
 K slots attend to the local features. The softmax is over the *slots*, so that they compete for each
 input. T iterations with tied weights refine them, and the global feature is added at the end.
-Keys and values do not change between iterations and are computed once.
+Keys and values are not computed: q k^T = (q W_k) x^T and A v = (A x) W_v^T give the same with fewer
+products and less memory, because there are fewer slots than inputs.
 
 Padding is masked after the softmax over slots. (Masking before it, as in the released code, gives
 every slot an equal share of the padding.)
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 from diverset.config import INITIAL_SLOTS, SLOT_UPDATES
 from diverset.errors import OptionError, check_choice
-from diverset.sets.feed_forward import feed_forward
+from diverset.sets.feed_forward import FeedForward
 from diverset.sets.random_slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
@@ -74,17 +75,17 @@ class SlotSets(nn.Module):
         self.to_slots = nn.Linear(inner_width, dim)
         self.dropout = nn.Dropout(dropout)
         self.gru = nn.GRUCell(dim, dim) if update == "gru" else None
-        self.mlp = feed_forward(dim, mlp_factor, dropout)
+        self.mlp = FeedForward(dim, mlp_factor, dropout)
         self.slot_norm = nn.LayerNorm(dim)
         self.global_norm = nn.LayerNorm(dim) if add_global else None
 
     def forward(self, features: Features, with_attention: bool = False) -> EmbeddingSets:
-        keys, values = self._keys_and_values(features)
-        slots = self._initial_slots(keys.shape[0])  # not len(), a constant in a trace
+        for_keys, for_values = self._inputs(features)
+        slots = self._initial_slots(for_keys.shape[0])  # not len(), a constant in a trace
         maps = []
         for _ in range(self.iterations):  # Eq. 1: E^t = AggBlock(psi(x); E^(t-1))
-            attention = self._attention(slots, keys, features.mask)  # Eq. 2
-            update = self._weighted_mean(attention, values)  # Eq. 3, left and A^T v W_o
+            attention = self._attention(slots, for_keys, features.mask)  # Eq. 2
+            update = self._weighted_mean(attention, for_values)  # Eq. 3, left and A^T v W_o
             slots = self._update(slots, self.dropout(update))  # Eq. 3, right: + E^(t-1)
             slots = slots + self.mlp(slots)  # Eq. 4
             if with_attention:
@@ -106,57 +107,59 @@ class SlotSets(nn.Module):
         slots: Tensor = mean + log_sigma.exp() * noise
         return slots
 
-    def _keys_and_values(
+    def _inputs(
         self, features: Features
-    ) -> tuple[
-        Float[Tensor, "batch heads inputs head_width"],
-        Float[Tensor, "batch heads inputs head_width"],
-    ]:
-        """k and v of Eq. 2-3, only for real inputs: captions are mostly padding."""
-        mask = features.mask
-        # A trace projects the padding too; the attention masks it.
-        real = None if torch.compiler.is_compiling() or bool(mask.all()) else mask
-        inputs = self.input_norm(features.local if real is None else features.local[real])
+    ) -> tuple[Float[Tensor, "batch inputs width"], Float[Tensor, "batch inputs width"]]:
+        """What keys and values are projections of (Eq. 2-3): x with and without positions."""
+        local, mask = features.local, features.mask
+        # Padding has no weight, but it could be NaN. A trace cannot ask whether there is any.
+        if not torch.compiler.is_compiling() and not bool(mask.all()):
+            local = local.masked_fill(~mask[..., None], 0)
+        inputs: Tensor = self.input_norm(local)
         positions = features.positions
-        if positions is not None and real is not None:
-            positions = positions[real]
-        keys = self.to_keys(inputs if positions is None else inputs + positions)
-        return self._by_head(keys, mask, real), self._by_head(self.to_values(inputs), mask, real)
-
-    def _by_head(
-        self, rows: Tensor, mask: Tensor, real: Tensor | None
-    ) -> Float[Tensor, "batch heads inputs head_width"]:
-        if real is not None:
-            padded = rows.new_zeros(*mask.shape, rows.shape[-1])
-            rows = padded.index_put(real.nonzero(as_tuple=True), rows)
-        return self._split(rows).contiguous()
-
-    def _split(
-        self, rows: Float[Tensor, "batch rows inner_width"]
-    ) -> Float[Tensor, "batch heads rows head_width"]:
-        return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
+        return (inputs if positions is None else inputs + positions), inputs
 
     def _attention(
         self,
         slots: Float[Tensor, "batch slots dim"],
-        keys: Float[Tensor, "batch heads inputs head_width"],
+        inputs: Float[Tensor, "batch inputs width"],
         mask: Bool[Tensor, "batch inputs"],
     ) -> Float[Tensor, "batch heads slots inputs"]:
         """Eq. 2: A = softmax over slots of k q^T / sqrt(D_h); 0 on padding."""
         queries = self._split(self.to_queries(self.query_norm(slots)))
-        logits = (queries * keys.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+        projected = self._by_head(
+            queries, self.to_keys.weight.view(self.heads, -1, inputs.shape[2])
+        )
+        logits = projected.flatten(1, 2) @ inputs.transpose(1, 2)
+        logits = logits * queries.shape[-1] ** -0.5
+        logits = torch.unflatten(logits, 1, (self.heads, self.size))
         attention: Tensor = logits.softmax(dim=2) * mask[:, None, None]
         return attention
 
     def _weighted_mean(
         self,
         attention: Float[Tensor, "batch heads slots inputs"],
-        values: Float[Tensor, "batch heads inputs head_width"],
+        inputs: Float[Tensor, "batch inputs width"],
     ) -> Float[Tensor, "batch slots dim"]:
         """Eq. 3: A normalised over the inputs, times v W_o."""
         weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
-        update: Tensor = self.to_slots((weights @ values).transpose(1, 2).flatten(2))
+        mixed = torch.unflatten(weights.flatten(1, 2) @ inputs, 1, (self.heads, self.size))
+        weight = self.to_values.weight.view(self.heads, -1, inputs.shape[2]).transpose(1, 2)
+        values = self._by_head(mixed, weight)
+        update: Tensor = self.to_slots(values.transpose(1, 2).flatten(2))
         return update
+
+    def _split(
+        self, rows: Float[Tensor, "batch rows inner_width"]
+    ) -> Float[Tensor, "batch heads rows head_width"]:
+        return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def _by_head(
+        self, rows: Float[Tensor, "batch heads slots a"], weight: Float[Tensor, "heads a b"]
+    ) -> Float[Tensor, "batch heads slots b"]:
+        if self.heads == 1:  # one product for all samples
+            return rows @ weight[0]
+        return torch.einsum("nhsa,hab->nhsb", rows, weight)
 
     def _update(
         self, slots: Float[Tensor, "batch slots dim"], update: Float[Tensor, "batch slots dim"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import OptionError
-from diverset.sets.feed_forward import feed_forward
+from diverset.sets.feed_forward import FeedForward
 from diverset.sets.random_slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
@@ -39,7 +39,7 @@ class TransformerSets(nn.Module):
             dim, heads, kdim=input_width, vdim=input_width, batch_first=True
         )
         self.dropout = nn.Dropout(dropout)
-        self.mlp = feed_forward(dim, mlp_factor, dropout)
+        self.mlp = FeedForward(dim, mlp_factor, dropout)
         self.slot_norm = nn.LayerNorm(dim)
         self.global_norm = nn.LayerNorm(dim)
 
