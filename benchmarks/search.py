@@ -22,6 +22,7 @@ times as many repeats in the comparison of graphs. Real sets: benchmarks/encode_
     python benchmarks/search.py --sizes 10000 100000 --sets texts.npy --queries-file images.npy
     python benchmarks/search.py --sizes 100000 --kinds clustered --approximate clustered-100000
     python benchmarks/search.py --sizes 100000 --busy
+    python benchmarks/search.py --sizes 10000000 --dim 64 --kinds clustered --folder indexes
     python benchmarks/search.py --cpu-time
 """
 
@@ -32,7 +33,7 @@ import time
 from pathlib import Path
 
 import torch
-from search_data import KINDS, Data, collections
+from search_data import DIM, KINDS, Data, collections
 from search_runs import (
     bytes_per_item,
     differing,
@@ -53,6 +54,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--dim", type=int, default=DIM, help=f"of generated sets (default: {DIM})")
     parser.add_argument("--sets", help=".npy of sets to search as well, (items, elements, dim)")
     parser.add_argument("--queries-file", help=".npy of query sets for --sets")
     parser.add_argument(
@@ -108,7 +110,8 @@ def main() -> None:
     faiss.omp_set_num_threads(args.threads)
     print(f"{describe_machine()}, faiss {faiss.__version__}")
     results = []
-    for name, data in collections(args.kinds, args.sizes, args.sets, args.queries_file).items():
+    files = args.sets, args.queries_file
+    for name, data in collections(args.kinds, args.sizes, *files, args.dim).items():
         with tempfile.TemporaryDirectory() as temporary:
             results.append(run(name, data, Path(args.folder or temporary), args))
     summary = worst(results)

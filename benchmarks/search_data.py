@@ -32,10 +32,10 @@ KINDS = {
 class Generated:
     """Sets around random items, clustered or not; the same in every pass."""
 
-    def __init__(self, count: int, kind: Kind) -> None:
-        self.count, self.kind = count, kind
+    def __init__(self, count: int, kind: Kind, dim: int = DIM) -> None:
+        self.count, self.kind, self.dim = count, kind, dim
         rng = np.random.default_rng(0)
-        self.centers = unit(rng.standard_normal((max(10, count // 100), DIM), dtype=np.float32))
+        self.centers = unit(rng.standard_normal((max(10, count // 100), dim), dtype=np.float32))
 
     def __iter__(self) -> Iterator[np.ndarray]:
         for start in range(0, self.count, PORTION):
@@ -44,11 +44,11 @@ class Generated:
     def draw(self, count: int, seed: int) -> np.ndarray:
         rng = np.random.default_rng(seed)
         centers = self.centers[rng.integers(len(self.centers), size=count)]
-        items = rng.standard_normal((count, DIM), dtype=np.float32)
+        items = rng.standard_normal((count, self.dim), dtype=np.float32)
         if self.kind.spread is not None:
-            items = centers + self.kind.spread / DIM**0.5 * items
-        noise = rng.standard_normal((count, ELEMENTS, DIM), dtype=np.float32)
-        return unit(unit(items)[:, None] + self.kind.within / DIM**0.5 * noise)
+            items = centers + self.kind.spread / self.dim**0.5 * items
+        noise = rng.standard_normal((count, ELEMENTS, self.dim), dtype=np.float32)
+        return unit(unit(items)[:, None] + self.kind.within / self.dim**0.5 * noise)
 
 
 class FromFiles:
@@ -69,13 +69,13 @@ Data = Generated | FromFiles
 
 
 def collections(
-    kinds: list[str], sizes: list[int], sets: str | None, queries: str | None
+    kinds: list[str], sizes: list[int], sets: str | None, queries: str | None, dim: int = DIM
 ) -> dict[str, Data]:
     """Collections by name, small ones first; those of a file have every size that it has."""
     found: dict[str, Data] = {}
     for size in sizes:
         for kind in kinds:
-            found[f"{kind}-{size}"] = Generated(size, KINDS[kind])
+            found[f"{kind}-{size}"] = Generated(size, KINDS[kind], dim)
         if sets and queries:
             stored, asked = np.load(sets, mmap_mode="c"), np.load(queries, mmap_mode="c")
             if len(stored) >= size:
