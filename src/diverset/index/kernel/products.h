@@ -74,6 +74,37 @@ static INLINE void multiply_lines(const __m512i lines[GROUP], const int8_t *quer
 }
 #endif
 
+#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+static INLINE __m256i widen_codes(const int8_t *codes) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)codes));
+}
+
+/* The sum of all lanes of each of four vectors. */
+static INLINE Quad add_lanes(const __m256i sums[GROUP]) {
+    __m256i four = _mm256_hadd_epi32(_mm256_hadd_epi32(sums[0], sums[1]),
+                                     _mm256_hadd_epi32(sums[2], sums[3]));
+    return (Quad)_mm_add_epi32(_mm256_castsi256_si128(four), _mm256_extracti128_si256(four, 1));
+}
+
+/* Inner products of two vectors of codes with `GROUP` query elements, up to a multiple of 16
+ * dimensions; more vectors would need more registers than there are. */
+static INLINE void multiply_two(const int8_t *const codes[2], const int8_t *query, int64_t whole,
+                                int64_t width, Quad out[2]) {
+    __m256i a[GROUP], b[GROUP];
+    for (int i = 0; i < GROUP; i++) a[i] = b[i] = _mm256_setzero_si256();
+    for (int64_t n = 0; n < whole; n += 16) {
+        __m256i x = widen_codes(codes[0] + n), y = widen_codes(codes[1] + n);
+        for (int i = 0; i < GROUP; i++) {
+            __m256i element = widen_codes(query + i * width + n);
+            a[i] = _mm256_add_epi32(a[i], _mm256_madd_epi16(x, element));
+            b[i] = _mm256_add_epi32(b[i], _mm256_madd_epi16(y, element));
+        }
+    }
+    out[0] = add_lanes(a);
+    out[1] = add_lanes(b);
+}
+#endif
+
 /* Inner products of `GROUP` vectors of codes with `GROUP` query elements: out[vector][element].
  * The vectors `AHEAD` places later in the list are fetched meanwhile. */
 static INLINE void multiply(const int8_t *const codes[GROUP], const int8_t *restrict query,
@@ -104,14 +135,21 @@ static INLINE void multiply(const int8_t *const codes[GROUP], const int8_t *rest
     _mm512_storeu_si512(out, _mm512_sub_epi32(total, _mm512_broadcast_i32x4(offset)));
 #else
     (void)offsets;
+    int64_t done = 0;
+#ifdef __AVX2__
+    done = dim / 16 * 16;
+    for (int j = 0; j < GROUP; j += 2) multiply_two(codes + j, query, done, width, out + j);
+#else
+    for (int j = 0; j < GROUP; j++) out[j] = (Quad){0};
+#endif
     for (int j = 0; j < GROUP; j++) {
         const int8_t *restrict vector = codes[j];
         for (int64_t n = 0; n < dim; n += LINE) __builtin_prefetch(codes[AHEAD + j] + n);
         for (int i = 0; i < GROUP; i++) {
             const int8_t *restrict element = query + i * width;
             int32_t sum = 0;
-            for (int64_t n = 0; n < dim; n++) sum += (int32_t)vector[n] * element[n];
-            out[j][i] = sum;
+            for (int64_t n = done; n < dim; n++) sum += (int32_t)vector[n] * element[n];
+            out[j][i] += sum;
         }
     }
 #endif
