@@ -98,7 +98,7 @@ def flush(database: ItemDatabase) -> None:
 
 def compact(database: ItemDatabase) -> None:
     """Rewrite all segments into few files, without removed items."""
-    database.connection.seal_limit = None  # everything is read anyway
+    database.connection.checksum_limit = None  # everything is read anyway
     with database.writing() as connection:
         old, new, first = list_segments(database), [], 0
         check_segments(database, old)

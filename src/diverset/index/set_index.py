@@ -251,14 +251,14 @@ class SetIndex:
         with self._access():
             return f"{(self.folder / FILE).stat().st_ino}-{self._database.changes()}"
 
-    def seal_on_close(self) -> None:
+    def checksum_on_close(self) -> None:
         """Let `close` compute a checksum of the whole database even if it is large.
 
         Small ones always get it, and `compact` asks for it. With it, `verify` notices every
         changed bit; without it, every changed bit that an item or a search uses.
         """
         with self._access():
-            self._database.connection.seal_limit = None
+            self._database.connection.checksum_limit = None
 
     def close(self) -> None:
         """Close the files."""

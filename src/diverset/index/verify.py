@@ -21,7 +21,7 @@ from diverset.index.segment_writer import check_segments, list_segments, read_in
 from diverset.index.segments import Segment
 from diverset.index.verify_codes import invalid_codes, invalid_sets
 from diverset.runtime.checksums import row_checksum
-from diverset.runtime.sqlite import DATABASE_ERRORS, has_broken_seal
+from diverset.runtime.sqlite import DATABASE_ERRORS, has_wrong_checksum
 
 
 def verify_folder(folder: Path) -> list[str]:
@@ -38,7 +38,7 @@ def verify_folder(folder: Path) -> list[str]:
 
 def unused_bytes_problems(folder: Path) -> list[str]:
     """Damage that only the checksum of the whole database shows, if no other check finds any."""
-    if not has_broken_seal(folder / FILE):
+    if not has_wrong_checksum(folder / FILE):
         return []
     return [
         f"{FILE} is damaged in bytes that no table uses; every item is intact: --repair rewrites "

@@ -11,7 +11,7 @@ import zlib
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 CHUNK = 2**22  # bytes read at once
 TOTALS = """
@@ -41,10 +41,15 @@ def row_checksum(*values: object) -> int:
 
 def file_checksum(file: Path) -> int:
     """The checksum of a whole file."""
-    value = 0
     with open(file, "rb") as opened:
-        while chunk := opened.read(CHUNK):
-            value = zlib.crc32(chunk, value)
+        return rest_checksum(opened)
+
+
+def rest_checksum(opened: BinaryIO) -> int:
+    """The checksum of what has not been read of a file."""
+    value = 0
+    while chunk := opened.read(CHUNK):
+        value = zlib.crc32(chunk, value)
     return value
 
 

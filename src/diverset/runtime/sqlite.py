@@ -1,6 +1,7 @@
 """SQLite connections, also to read-only files, and transactions.
 
-Closing the last connection of a process to a file seals the file (`runtime.seal`).
+Closing the last connection of a process to a file that it wrote to stores a checksum of the file
+(`runtime.sqlite_checksum`).
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from typing import Any
 from weakref import WeakSet
 
 from diverset.runtime.files import replace_durably
-from diverset.runtime.seal import break_seal, differs_from_seal, seal
+from diverset.runtime.sqlite_checksum import clear_checksum, has_changed, store_checksum
 
 BUSY_TIMEOUT = 60.0  # seconds that a writer waits for another one
 # A damaged schema is quoted in the message, which Python may fail to decode.
 DATABASE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
-SEAL_LIMIT = 2**28  # bytes; checksums of larger files would make closing slow (0.1 s)
+CHECKSUM_LIMIT = 2**28  # bytes; closing a larger file would be slow (0.1 s)
 FileStamp = tuple[int, int, int]
 """Modification time and size of a database file, and the size of its write-ahead log."""
 _open: WeakSet[Connection] = WeakSet()
-_written: set[Path] = set()  # files that this process wrote to and has not sealed
-_open_lock = threading.RLock()  # no file is opened while one is sealed
+_written: set[Path] = set()  # files that this process wrote to since their last checksum
+_open_lock = threading.RLock()  # no file is opened while a checksum is computed
 
 
 class Connection(sqlite3.Connection):
-    """A connection that seals a file that this process wrote to, if it is its last one to it."""
+    """The last connection of a process to a file that it wrote to stores the file's checksum."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.file: Path | None = None
-        self.seal_limit: int | None = SEAL_LIMIT  # bytes; None: any size
+        self.checksum_limit: int | None = CHECKSUM_LIMIT  # bytes; None: any size
 
     def close(self) -> None:
         with _open_lock:
@@ -43,28 +44,29 @@ class Connection(sqlite3.Connection):
                 if self.total_changes:
                     _written.add(self.file)
                 if self.file in _written and not _is_open(self.file) and not self.in_transaction:
-                    self._close_sealed(self.file)
+                    self._close_with_checksum(self.file)
             super().close()
 
-    def _close_sealed(self, file: Path) -> None:
+    def _close_with_checksum(self, file: Path) -> None:
         _written.discard(file)
-        # If the file cannot be read or is in use by another process, it stays without a seal.
+        # A file that cannot be read or is in use by another process stays without a checksum.
         with suppress(OSError, *DATABASE_ERRORS), open(file, "rb") as raw:
             try:
-                if self.seal_limit is None or os.fstat(raw.fileno()).st_size <= self.seal_limit:
-                    seal(self, raw)
+                limit = self.checksum_limit
+                if limit is None or os.fstat(raw.fileno()).st_size <= limit:
+                    store_checksum(self, raw)
             finally:
-                super().close()  # before the file, see `seal`
+                super().close()  # before the file, see `store_checksum`
 
 
 def _is_open(file: Path) -> bool:
     return any(connection.file == file for connection in _open)
 
 
-def has_broken_seal(file: Path) -> bool:
-    """Whether a file differs from its seal; False as well if this process has the file open."""
+def has_wrong_checksum(file: Path) -> bool:
+    """Whether a file differs from its checksum; False as well if this process has it open."""
     with _open_lock:
-        return not _is_open(file.resolve()) and differs_from_seal(file)
+        return not _is_open(file.resolve()) and has_changed(file)
 
 
 def connect(file: Path) -> tuple[Connection, FileStamp | None]:
@@ -123,14 +125,14 @@ def make_durable(connection: sqlite3.Connection) -> None:
 
 
 def copy_database(source: sqlite3.Connection, target: Connection) -> None:
-    """Make a database equal to another one as of now; it is sealed when it is closed."""
+    """Make a database equal to another one as of now; closing it stores its checksum."""
     source.backup(target)
-    target.seal_limit = None
-    unseal(target)  # what was copied: SQLite changes the header of the copy
+    target.checksum_limit = None
+    mark_written(target)  # what was copied: SQLite changes the header of the copy
 
 
-def unseal(connection: Connection) -> None:
-    """Remove the seal of a file until it is closed."""
+def mark_written(connection: Connection) -> None:
+    """Clear the checksum of a file; closing it stores a new one."""
     with transaction(connection):
         if connection.file is not None:
             _written.add(connection.file)
@@ -145,7 +147,7 @@ def overwrite(target: Path, source: Path) -> None:
     try:
         with closing(open_file(source, "rw")) as new, closing(open_file(target, "rwc")) as old:
             make_durable(old)
-            unseal(new)  # killed after the copy, the target must not have the seal of another file
+            mark_written(new)  # killed after the copy, the target must not have its checksum
             copy_database(new, old)
         source.unlink()
     except DATABASE_ERRORS:
@@ -182,7 +184,7 @@ def transaction(connection: sqlite3.Connection, wait: bool = True) -> Iterator[s
     finally:
         connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_TIMEOUT)}")
     try:
-        break_seal(connection)
+        clear_checksum(connection)
         yield connection
         connection.execute("COMMIT")
     except BaseException:

@@ -108,7 +108,7 @@ class IndexingJob:
             sets = np.concatenate([*batch.sets, *(stored.sets for stored in reused.values())])
             self.catalog.put_files(replace(record, status=PENDING) for record in records)
             self.library.images.add([record.path for record in records], sets, metadata)
-            self.library.images.seal_on_close()
+            self.library.images.checksum_on_close()
             self.catalog.put_files(records)
         self.result.encoded += len(batch.new)
         self.result.reused += len(reused)

@@ -18,14 +18,14 @@ from diverset.photos.library.library import (
     stored_indexes,
 )
 from diverset.photos.library.quick_repair import differences, quick_repair, reconcile, repair_index
-from diverset.runtime.sqlite import has_broken_seal
+from diverset.runtime.sqlite import has_wrong_checksum
 
 
 def find_problems(folder: Path) -> list[str]:
     """Descriptions of what is wrong with a library; empty if nothing is."""
     from diverset.index.verify import verify_folder
 
-    unused = has_broken_seal(folder / CATALOG_FILE)  # before SQLite opens the file
+    unused = has_wrong_checksum(folder / CATALOG_FILE)  # before SQLite opens the file
     try:
         library = Library.open(folder)
     except IndexFileError as error:
@@ -76,7 +76,7 @@ def repair_library(folder: Path) -> list[str]:
     """Repair a library with everything that is intact; returns what was done."""
     from diverset.index.verify import verify_folder
 
-    if has_broken_seal(folder / CATALOG_FILE):
+    if has_wrong_checksum(folder / CATALOG_FILE):
         with library_lock(folder):
             salvage_catalog(folder)
     with closing(open_catalog(folder)) as catalog:

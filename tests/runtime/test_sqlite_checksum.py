@@ -6,16 +6,16 @@ import sqlite3
 import pytest
 
 from diverset.runtime import sqlite
-from diverset.runtime.seal import is_sealed
 from diverset.runtime.sqlite import (
     connect,
     copy_database,
-    has_broken_seal,
+    has_wrong_checksum,
     make_durable,
     open_file,
     overwrite,
     transaction,
 )
+from diverset.runtime.sqlite_checksum import has_checksum
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def file(tmp_path):
     return tmp_path / "a.sqlite"
 
 
-def sealed(file):
+def stores_checksum(file):
     connection, _ = connect(file)
-    result = is_sealed(connection)
+    result = has_checksum(connection)
     connection.close()
     return result
 
@@ -48,7 +48,7 @@ def write(file, value=5):
 
 
 def test_every_single_changed_bit_of_a_closed_file_is_noticed(file):
-    assert sealed(file) and not has_broken_seal(file)
+    assert stores_checksum(file) and not has_wrong_checksum(file)
     content = file.read_bytes()
     assert len(content) > 3000
     unnoticed = []
@@ -56,85 +56,87 @@ def test_every_single_changed_bit_of_a_closed_file_is_noticed(file):
         changed = bytearray(content)
         changed[position] ^= 1 << position % 8
         file.write_bytes(changed)
-        if not has_broken_seal(file):
+        if not has_wrong_checksum(file):
             unnoticed.append(position)
     assert unnoticed == []
     file.write_bytes(content[:-512])
-    assert has_broken_seal(file)
+    assert has_wrong_checksum(file)
 
 
-def test_a_write_breaks_the_seal_and_closing_renews_it(file):
+def test_a_write_clears_the_checksum_and_closing_stores_a_new_one(file):
     before = file.read_bytes()
     connection = write(file)
-    assert not is_sealed(connection)
+    assert not has_checksum(connection)
     connection.close()
-    assert sealed(file) and not has_broken_seal(file)
+    assert stores_checksum(file) and not has_wrong_checksum(file)
     assert file.read_bytes() != before
 
 
-def test_a_transaction_that_is_rolled_back_keeps_the_seal(file):
+def test_a_transaction_that_is_rolled_back_keeps_the_checksum(file):
     connection, _ = connect(file)
     with pytest.raises(ZeroDivisionError), transaction(connection):
         connection.execute("INSERT INTO numbers VALUES (7)")
         raise ZeroDivisionError
-    assert is_sealed(connection)
+    assert has_checksum(connection)
     connection.close()
-    assert not has_broken_seal(file)
+    assert not has_wrong_checksum(file)
 
 
-def test_what_a_killed_process_leaves_has_no_seal(file, tmp_path):
+def test_what_a_killed_process_leaves_has_no_checksum(file, tmp_path):
     connection = write(file)
     (tmp_path / "killed").mkdir()
     for name in ("a.sqlite", "a.sqlite-wal"):
         shutil.copy(tmp_path / name, tmp_path / "killed" / name)
     connection.close()
     killed = tmp_path / "killed" / "a.sqlite"
-    assert not has_broken_seal(killed)
-    assert not sealed(killed)
-    assert not has_broken_seal(killed)
+    assert not has_wrong_checksum(killed)
+    assert not stores_checksum(killed)
+    assert not has_wrong_checksum(killed)
     write(killed, 6).close()
-    assert sealed(killed) and not has_broken_seal(killed)
+    assert stores_checksum(killed) and not has_wrong_checksum(killed)
 
 
-def test_the_last_connection_of_a_process_seals_what_another_one_wrote(file):
+def test_the_last_connection_of_a_process_stores_the_checksum_of_what_another_one_wrote(file):
     reader, writer = connect(file)[0], write(file)
     writer.close()
-    assert not is_sealed(reader)
+    assert not has_checksum(reader)
     reader.close()
-    assert sealed(file) and not has_broken_seal(file)
+    assert stores_checksum(file) and not has_wrong_checksum(file)
 
 
-def test_a_file_is_not_sealed_while_another_process_reads_an_older_state(file):
+def test_no_checksum_is_stored_while_another_process_reads_an_older_state(file):
     other = sqlite3.connect(file, isolation_level=None)  # unknown here, like another process
     other.execute("BEGIN")
     other.execute("SELECT * FROM numbers").fetchall()
     write(file).close()
-    assert not sealed(file)
+    assert not stores_checksum(file)
     other.close()
     write(file).close()
-    assert sealed(file)
+    assert stores_checksum(file)
 
 
-def test_large_files_are_sealed_only_on_request(file, monkeypatch):
-    monkeypatch.setattr(sqlite, "SEAL_LIMIT", 100)
+def test_large_files_get_a_checksum_only_on_request(file, monkeypatch):
+    monkeypatch.setattr(sqlite, "CHECKSUM_LIMIT", 100)
     write(file).close()
-    assert not sealed(file)
+    assert not stores_checksum(file)
     connection = write(file)
-    connection.seal_limit = None
+    connection.checksum_limit = None
     connection.close()
-    assert sealed(file)
+    assert stores_checksum(file)
 
 
-def test_a_copy_is_sealed_when_it_is_closed(file, tmp_path):
+def test_a_copy_gets_a_checksum_when_it_is_closed(file, tmp_path):
     source, copy = connect(file)[0], open_file(tmp_path / "copy.sqlite", "rwc")
     copy_database(source, copy)
-    assert not is_sealed(copy)
+    assert not has_checksum(copy)
     copy.close()
     source.close()
-    assert sealed(tmp_path / "copy.sqlite") and not has_broken_seal(tmp_path / "copy.sqlite")
+    assert stores_checksum(tmp_path / "copy.sqlite") and not has_wrong_checksum(
+        tmp_path / "copy.sqlite"
+    )
 
 
-def test_a_file_that_is_overwritten_never_has_the_seal_of_another(file, tmp_path, monkeypatch):
+def test_a_file_that_is_overwritten_never_has_the_checksum_of_another(file, tmp_path, monkeypatch):
     source = shutil.copy(file, tmp_path / "source.sqlite")
     write(source, 9).close()
 
@@ -148,7 +150,7 @@ def test_a_file_that_is_overwritten_never_has_the_seal_of_another(file, tmp_path
     connection, _ = connect(file)
     assert connection.execute("SELECT * FROM numbers").fetchall() == [(1,), (9,)]
     connection.close()
-    assert not sealed(file) and not has_broken_seal(file)
+    assert not stores_checksum(file) and not has_wrong_checksum(file)
 
 
 def test_a_file_that_this_process_has_open_is_not_read_past_sqlite(file):
@@ -157,6 +159,6 @@ def test_a_file_that_this_process_has_open_is_not_read_past_sqlite(file):
     content[-1] ^= 1
     with open(file, "rb+") as opened:
         opened.write(content)
-    assert not has_broken_seal(file)  # reading it would drop the locks of the connection
+    assert not has_wrong_checksum(file)  # reading it would drop the locks of the connection
     connection.close()
-    assert has_broken_seal(file)
+    assert has_wrong_checksum(file)
