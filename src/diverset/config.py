@@ -13,8 +13,6 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from diverset.errors import OptionError, check_choice, check_positive
 
-IMAGE_KINDS = ("regions", "convolution")
-TEXT_KINDS = ("bigru", "transformer")
 SET_KINDS = ("slots", "pie_net", "transformer", "pooled", "gaussian", "local")
 PRECOMPUTED = "precomputed"  # sets of a model that is not built from a recipe, such as a CLIP
 CROSS_ATTENTION = ("scan", "imram", "sgr", "saf", "naaf", "caan")
@@ -30,6 +28,13 @@ DIRECTIONS = ("t2i", "i2t")
 SCAN_POOLINGS = ("lse", "mean")
 IMRAM_MODES = ("full", "text", "image")
 PRECISIONS = ("float32", "bfloat16", "float16")
+
+# A configuration comes with a model, which may be from an unknown source.
+MAX_NUMBER = 2**24
+MAX_OPTIONS = {
+    "size": 4096, "iterations": 100, "steps": 100, "heads": 1024, "mlp_factor": 1024, "grid": 1024,
+    "backbone_size": 4096, "max_regions": 4096, "trainable_blocks": 1024,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,8 @@ class EncoderConfig:
         """Whether training reads cached features of a frozen backbone or of frozen blocks."""
         return self.cache_frozen_features or not self.trainable_blocks
 
-    def _check(self, side: str, poolings: Sequence[str]) -> None:
-        check_choice(f"{side}.pooling", self.pooling, poolings, optional=True)
-        _check_dropout(f"{side}.dropout", self.dropout)
+    def _check(self, side: str, **choices: Sequence[str]) -> None:
+        _check_options(self, side, **choices)
         if self.cache_frozen_features and self.trainable_blocks < 1:
             raise OptionError(
                 f"{side}.cache_frozen_features is set and {side}.trainable_blocks is "
@@ -89,12 +93,8 @@ class ImageConfig(EncoderConfig):
     """Input size of the backbone in pixels; null for its default."""
 
     def __post_init__(self) -> None:
-        check_choice("image.kind", self.kind, IMAGE_KINDS)
-        check_choice("image.mlp_reads", self.mlp_reads, MLP_READS)
-        check_positive("image.input_width", self.input_width)
-        check_positive("image.grid", self.grid)
-        check_positive("image.position_scale", self.position_scale)
-        check_choice("image.graph", self.graph, GRAPHS, optional=True)
+        kinds = ("regions", "convolution")
+        self._check("image", kind=kinds, mlp_reads=MLP_READS, graph=GRAPHS, pooling=POOLINGS)
         if self.graph is not None and self.pooling is not None:
             raise OptionError(
                 f"image.graph is {self.graph} and image.pooling {self.pooling}; the graph's GRU "
@@ -104,8 +104,6 @@ class ImageConfig(EncoderConfig):
             raise OptionError(
                 f"image.grid is {self.grid}, but image.kind is {self.kind}; only maps have a grid"
             )
-        check_positive("image.backbone_size", self.backbone_size)
-        self._check("image", POOLINGS)
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,9 @@ class TextConfig(EncoderConfig):
     their successors); null draws them from a normal distribution."""
 
     def __post_init__(self) -> None:
-        check_choice("text.kind", self.kind, TEXT_KINDS)
-        check_choice("text.local", self.local, LOCALS)
-        check_choice("text.merge", self.merge, MERGES)
-        check_positive("text.input_width", self.input_width)
-        check_positive("text.vocabulary_size", self.vocabulary_size)
-        check_positive("text.word_range", self.word_range)
-        self._check("text", (*POOLINGS, "last") if self.kind == "bigru" else POOLINGS)
+        kinds = ("bigru", "transformer")
+        poolings = (*POOLINGS, "last") if self.kind == "bigru" else POOLINGS
+        self._check("text", kind=kinds, local=LOCALS, merge=MERGES, pooling=poolings)
 
 
 @dataclass(frozen=True)
@@ -166,12 +160,8 @@ class SetConfig:
     """Whether the global feature is added to the slots (False: ablation)."""
 
     def __post_init__(self) -> None:
-        check_choice("set.kind", self.kind, (*SET_KINDS, PRECOMPUTED))
-        check_choice("set.initial", self.initial, INITIAL_SLOTS)
-        check_choice("set.update", self.update, SLOT_UPDATES)
-        for name in ("size", "iterations", "heads", "inner_width", "mlp_factor"):
-            check_positive(f"set.{name}", getattr(self, name))
-        _check_dropout("set.dropout", self.dropout)
+        kinds = (*SET_KINDS, PRECOMPUTED)
+        _check_options(self, "set", kind=kinds, initial=INITIAL_SLOTS, update=SLOT_UPDATES)
         if self.kind == "pooled" and self.size != 1:
             raise OptionError(f"set.size is {self.size}; a pooled set has one element, size 1")
 
@@ -204,13 +194,8 @@ class SimilarityConfig:
     """sgr, saf: dropout of the global vectors."""
 
     def __post_init__(self) -> None:
-        check_choice("similarity.kind", self.kind, SIMILARITY_KINDS)
-        check_choice("similarity.direction", self.direction, DIRECTIONS)
-        check_choice("similarity.pooling", self.pooling, SCAN_POOLINGS)
-        check_choice("similarity.mode", self.mode, IMRAM_MODES)
-        for name in ("alpha", "attention", "sharpness", "steps", "inner_width", "max_regions"):
-            check_positive(f"similarity.{name}", getattr(self, name))
-        _check_dropout("similarity.dropout", self.dropout)
+        options = {"direction": DIRECTIONS, "pooling": SCAN_POOLINGS, "mode": IMRAM_MODES}
+        _check_options(self, "similarity", kind=SIMILARITY_KINDS, **options)
 
 
 @dataclass(frozen=True)
@@ -226,8 +211,7 @@ class ModelConfig:
     similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
 
     def __post_init__(self) -> None:
-        check_positive("dim", self.dim)
-        _check_limits(self)
+        _check_number("dim", self.dim)
         kind, sets = self.similarity.kind, (self.image_set.kind, self.text_set.kind)
         needs = {kind in CROSS_ATTENTION, *(of_side == "local" for of_side in sets)}
         if len(needs) > 1:
@@ -240,21 +224,28 @@ class ModelConfig:
 
 Config = TypeVar("Config")
 
-# A configuration comes with a model, which may be from an unknown source.
-MAX_NUMBER = 2**24
-MAX_OPTIONS = {
-    "size": 4096, "iterations": 100, "steps": 100, "heads": 1024, "mlp_factor": 1024, "grid": 1024,
-    "backbone_size": 4096, "max_regions": 4096, "trainable_blocks": 1024,
-}  # fmt: skip
+
+def _check_options(config: Any, side: str, **choices: Sequence[str]) -> None:
+    """Raise unless every text is one of its choices and every number is in its range."""
+    for option in dataclasses.fields(config):
+        name, value = f"{side}.{option.name}", getattr(config, option.name)
+        if option.name in choices:
+            check_choice(name, value, choices[option.name], optional=option.default is None)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            _check_number(name, value)
 
 
-def _check_limits(config: ModelConfig) -> None:
-    """Raise if a number is so large that building or running the model would never end."""
-    for name, value in flat_options(config).items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            limit = MAX_OPTIONS.get(name.rpartition(".")[2], MAX_NUMBER)
-            if not abs(value) <= limit:
-                raise OptionError(f"{name} is {value}; at most {limit:,} is supported")
+def _check_number(name: str, value: float) -> None:
+    """Raise unless a number is above 0 and so small that building the model comes to an end."""
+    option = name.rpartition(".")[2]
+    if option == "dropout":
+        if not 0 <= value < 1:
+            raise OptionError(f"{name} is {value}; a dropout rate lies in [0, 1)")
+    elif option != "trainable_blocks":
+        check_positive(name, value)
+    limit = MAX_OPTIONS.get(option, MAX_NUMBER)
+    if not abs(value) <= limit:
+        raise OptionError(f"{name} is {value}; at most {limit:,} is supported")
 
 
 def flat_options(config: Any, prefix: str = "") -> dict[str, Any]:
@@ -343,8 +334,3 @@ def _checked(name: str, value: Any, expected: Any) -> Any:
         kind = getattr(expected, "__name__", str(expected))
         raise OptionError(f"{name} is {value!r}; its type is {kind}")
     return value
-
-
-def _check_dropout(name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise OptionError(f"{name} is {value}; a dropout rate lies in [0, 1)")

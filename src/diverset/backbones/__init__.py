@@ -9,18 +9,13 @@ networks of the hub must be in its cache, where `hf download` puts them.
 from __future__ import annotations
 
 from diverset.backbones.base import Backbone, ImageBackbone, TextBackbone
-from diverset.backbones.cached_features import CachedMaps, CachedTokens, ConcatenatedMaps
+from diverset.backbones.cached_features import CachedMaps, CachedTokens
 from diverset.backbones.efficientnet import VARIANTS, EfficientNetLite
 from diverset.backbones.extraction import cache_images, cache_texts, tokenize_in_chunks
 from diverset.backbones.small_cnn import SmallCnn
 from diverset.backbones.timm_image import TimmImage
 from diverset.backbones.transformers_image import TransformersImage
-from diverset.backbones.transformers_text import (
-    MAX_LENGTH,
-    TransformersText,
-    minilm,
-    minilm_parts,
-)
+from diverset.backbones.transformers_text import MAX_LENGTH, TransformersText, minilm, minilm_parts
 from diverset.errors import OptionError
 
 IMAGE_BACKBONES = (*VARIANTS, "small_cnn", "transformers:PATH", "timm:NAME")
@@ -29,9 +24,7 @@ MINILM_BLOCKS = 6
 
 
 def load_image_backbone(
-    name: str,
-    size: int | None = None,
-    pretrained: bool = True,
+    name: str, size: int | None = None, pretrained: bool = True
 ) -> ImageBackbone:
     """A network that turns pixels into a feature map.
 
@@ -75,14 +68,12 @@ def load_text_backbone(name: str, max_length: int = MAX_LENGTH) -> TextBackbone:
     raise _unknown("text", name, TEXT_BACKBONES)
 
 
-def load_text_parts(
-    name: str, count: int, max_length: int = MAX_LENGTH
-) -> tuple[TextBackbone, Backbone]:
+def load_text_parts(name: str, count: int) -> tuple[TextBackbone, Backbone]:
     """The parts of `load_text_backbone(name).split(count)`, where the weights of the trainable
     blocks are loaded afterwards."""
     if name == "minilm" and 0 < count <= MINILM_BLOCKS:
-        return minilm_parts(count, max_length)
-    return load_text_backbone(name, max_length).split(count)
+        return minilm_parts(count)
+    return load_text_backbone(name).split(count)
 
 
 def _unknown(kind: str, name: str, choices: tuple[str, ...]) -> OptionError:
@@ -95,7 +86,6 @@ __all__ = [
     "Backbone",
     "CachedMaps",
     "CachedTokens",
-    "ConcatenatedMaps",
     "ImageBackbone",
     "TextBackbone",
     "cache_images",

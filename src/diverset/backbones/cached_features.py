@@ -6,6 +6,7 @@ The files are memory-mapped; a batch reads only its own rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -37,44 +38,39 @@ class CachedMaps:
     Maps are stored as (images, rows, columns, channels) and returned as a (batch, channels, rows,
     columns) view of that memory, so that the projection reads cells in the order of the file.
 
+    Args:
+        caches: the folders of a cache, one per view. Several caches have consecutive indices:
+            those of "train" and "val" serve "train+val".
+
     Attributes:
         valid: True where the image could be read.
         unreadable: the reason for every image that could not, by path.
     """
 
-    def __init__(self, folders: Sequence[Path]) -> None:
-        self.folders = tuple(folders)
-        self.header = [_read_header(folder, "images") for folder in self.folders][0]
-        self._views = [map_rows(folder) for folder in self.folders]
-        for folder, view in zip(self.folders, self._views, strict=True):
-            if view.shape != self._views[0].shape:
-                raise DataError(
-                    f"{folder} has shape {view.shape} and {self.folders[0]} "
-                    f"{self._views[0].shape}; all views of a cache must have the same shape"
-                )
+    def __init__(self, *caches: Sequence[Path]) -> None:
+        self.folders = tuple(chain.from_iterable(caches))
+        self.header = _read_header(self.folders[0], "images")
+        self._parts = [_map_views(folders) for folders in caches]
+        self._starts = np.cumsum([0, *(len(views[0]) for views in self._parts)])
         self.valid: NDArray[np.bool_] = np.ones(len(self), dtype=bool)
         self.unreadable: dict[str, str] = {}
-        for folder in self.folders:
-            for item in read_json(folder / DONE)["unreadable"]:
-                self.valid[item["index"]] = False
+        for start, folders in zip(self._starts, caches, strict=False):
+            for item in chain.from_iterable(read_json(f / DONE)["unreadable"] for f in folders):
+                self.valid[start + item["index"]] = False
                 self.unreadable[item["path"]] = item["reason"]
 
     def __len__(self) -> int:
-        return len(self._views[0])
+        return int(self._starts[-1])
 
     @property
     def views(self) -> int:
-        return len(self._views)
+        return min(len(views) for views in self._parts)
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, rows and columns of a map."""
-        _, rows, columns, channels = self._views[0].shape
+        _, rows, columns, channels = self._parts[0][0].shape
         return channels, rows, columns
-
-    @property
-    def width(self) -> int:
-        return self.shape[0]
 
     def maps(
         self, indices: ArrayLike, view: ArrayLike = 0
@@ -95,50 +91,12 @@ class CachedMaps:
         views = np.broadcast_to(np.asarray(view, dtype=np.int64), images.shape)
         if views.size and not 0 <= views.min() <= views.max() < self.views:
             raise OptionError(f"view {views.max()}; this cache has {self.views}, counted from 0")
-        cells = torch.empty(len(images), *self._views[0].shape[1:])
-        for row, (image, number) in enumerate(zip(images, views, strict=True)):
-            cells[row] = from_storage(self._views[number][image], self.header["storage"])
+        parts = np.searchsorted(self._starts, images, side="right") - 1
+        places = zip(parts, views, images - self._starts[parts], strict=True)
+        cells = torch.empty(len(images), *self._parts[0][0].shape[1:])
+        for row, (part, number, image) in enumerate(places):
+            cells[row] = self._parts[part][number][image]
         return cells.permute(0, 3, 1, 2)
-
-
-class ConcatenatedMaps:
-    """Several caches with consecutive indices: those of "train" and "val" serve "train+val".
-
-    Attributes:
-        valid, unreadable: as in `CachedMaps`.
-    """
-
-    def __init__(self, parts: Sequence[CachedMaps]) -> None:
-        self.parts = tuple(parts)
-        self.starts = np.cumsum([0, *map(len, parts)])
-        self.valid: NDArray[np.bool_] = np.concatenate([part.valid for part in parts])
-        self.unreadable = {path: why for part in parts for path, why in part.unreadable.items()}
-
-    def __len__(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def views(self) -> int:
-        return min(part.views for part in self.parts)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.parts[0].shape
-
-    def maps(
-        self, indices: ArrayLike, view: ArrayLike = 0
-    ) -> Float[Tensor, "batch channels rows columns"]:
-        """The maps of these images in float32; see `CachedMaps.maps`."""
-        images = _check_indices(indices, len(self), "image")
-        views = np.broadcast_to(np.asarray(view, dtype=np.int64), images.shape)
-        part_index = np.searchsorted(self.starts, images, side="right") - 1
-        channels, rows, columns = self.shape
-        maps = torch.empty(len(images), rows, columns, channels).permute(0, 3, 1, 2)
-        for number in np.unique(part_index).tolist():
-            selected = part_index == number
-            local = images[selected] - self.starts[number]
-            maps[torch.from_numpy(selected)] = self.parts[number].maps(local, views[selected])
-        return maps
 
 
 class CachedTokens:
@@ -147,7 +105,7 @@ class CachedTokens:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.header = _read_header(folder, "texts")
-        self._rows = map_rows(folder)
+        self._rows = from_storage(map_rows(folder), self.header["storage"])
         self._offsets: NDArray[np.int64] = np.load(folder / OFFSETS)
 
     def __len__(self) -> int:
@@ -163,7 +121,7 @@ class CachedTokens:
         return np.diff(self._offsets)
 
     def __getitem__(self, index: int) -> Float[Tensor, "tokens width"]:
-        text = int(_check_indices([index], len(self), "text")[0])
+        [text] = _check_indices([index], len(self), "text")
         return self._states(text).to(torch.float32, copy=True)
 
     def padded(self, indices: ArrayLike) -> Padded:
@@ -174,12 +132,23 @@ class CachedTokens:
         lengths = self.lengths[texts]
         values = torch.zeros(len(texts), int(lengths.max()), self.width)
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            values[row, :length] = self._states(int(text))
+            values[row, :length] = self._states(text)
         return Padded.from_lengths(values, torch.from_numpy(lengths))
 
     def _states(self, text: int) -> Tensor:
-        rows = self._rows[self._offsets[text] : self._offsets[text + 1]]
-        return from_storage(rows, self.header["storage"])
+        return self._rows[self._offsets[text] : self._offsets[text + 1]]
+
+
+def _map_views(folders: Sequence[Path]) -> list[Tensor]:
+    headers = [_read_header(folder, "images") for folder in folders]
+    views = [from_storage(map_rows(f), h["storage"]) for f, h in zip(folders, headers, strict=True)]
+    for folder, view in zip(folders, views, strict=True):
+        if view.shape != views[0].shape:
+            raise DataError(
+                f"{folder} has shape {tuple(view.shape)} and {folders[0]} "
+                f"{tuple(views[0].shape)}; all views of a cache must have the same shape"
+            )
+    return views
 
 
 def _read_header(folder: Path, kind: str) -> dict[str, Any]:

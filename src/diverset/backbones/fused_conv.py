@@ -13,12 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.runtime.autocast import autocast_dtype
-from diverset.runtime.torch_private import (
-    ConvOptions,
-    fused_conv,
-    has_fused_conv,
-    pack_conv_weight,
-)
+from diverset.runtime.torch_private import ConvOptions, fused_conv, has_fused_conv, pack_conv_weight
 
 # Not stored on the modules: packed weights cannot be deep-copied.
 _packed: WeakKeyDictionary[nn.Conv2d, tuple[object, Tensor, Tensor | None]] = WeakKeyDictionary()
@@ -33,12 +28,9 @@ def can_fuse(conv: nn.Conv2d, x: Tensor) -> bool:
 
 
 def convolve(
-    conv: nn.Conv2d,
-    x: Tensor,
-    padding: tuple[int, int],
-    relu6: bool = False,
+    conv: nn.Conv2d, x: Tensor, padding: tuple[int, int], relu6: bool = False,
     residual: Tensor | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """conv(x), plus `residual`, then ReLU6; follows autocast.
 
     Args:

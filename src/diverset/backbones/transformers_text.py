@@ -114,14 +114,12 @@ def minilm(max_length: int = MAX_LENGTH) -> TransformersText:
     return TransformersText(folder, "minilm", max_length, loaded=load_bert(folder))
 
 
-def minilm_parts(
-    count: int, max_length: int = MAX_LENGTH
-) -> tuple[TransformersText, TrainableTextBlocks]:
+def minilm_parts(count: int) -> tuple[TransformersText, TrainableTextBlocks]:
     """What `minilm().split(count)` returns, but faster and without the weights of the trainable
     blocks, which are loaded afterwards."""
     folder = _minilm_folder()
     network, blocks, tokenizer = load_first_layers(folder, count)
-    frozen = TransformersText(folder, "minilm", max_length, loaded=(network, tokenizer))
+    frozen = TransformersText(folder, "minilm", loaded=(network, tokenizer))
     return frozen.requires_grad_(False), TrainableTextBlocks("minilm", frozen.width, blocks)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from torch import nn
 
-from diverset.backbones import (
-    Backbone,
-    load_image_backbone,
-    load_text_backbone,
-    load_text_parts,
-)
+from diverset.backbones import Backbone, load_image_backbone, load_text_backbone, load_text_parts
 from diverset.config import (
     PRECOMPUTED,
     ImageConfig,
@@ -125,15 +121,14 @@ def text_features(
     if text.kind == "transformer":
         pooling = text.pooling or "max"
         return TransformerFeatures(dim, text.input_width, text.dropout, text.positions, pooling)
-    size = text.vocabulary_size
-    if size is None and vocabulary is not None:
-        size = len(vocabulary)
-    if size is None:
+    words = 0 if vocabulary is None else len(vocabulary)
+    size = text.vocabulary_size or words
+    if not size:
         raise OptionError("a bi-GRU needs a vocabulary or text.vocabulary_size; give one")
-    if vocabulary is not None and len(vocabulary) > size:
+    if words > size:
         raise OptionError(
-            f"text.vocabulary_size is {size}, the vocabulary has {len(vocabulary)} words; "
-            "leave the option out to take it from the vocabulary"
+            f"text.vocabulary_size is {size}, the vocabulary has {words} words; leave the option "
+            "out to take it from the vocabulary"
         )
     return BiGruFeatures(
         dim,
@@ -151,22 +146,11 @@ def text_features(
 
 def set_module(dim: int, input_width: int, config: SetConfig) -> nn.Module:
     """The set module of either side, of one of the kinds in `SET_KINDS`."""
-    size, dropout = config.size, config.dropout
-    match config.kind:
+    options: dict[str, Any] = asdict(config)
+    kind, size, dropout = options.pop("kind"), config.size, config.dropout
+    match kind:
         case "slots":
-            return SlotSets(
-                dim,
-                input_width,
-                size=size,
-                iterations=config.iterations,
-                heads=config.heads,
-                inner_width=config.inner_width,
-                mlp_factor=config.mlp_factor,
-                dropout=dropout,
-                initial=config.initial,
-                update=config.update,
-                add_global=config.add_global,
-            )
+            return SlotSets(dim, input_width, **options)
         case "transformer":
             return TransformerSets(
                 dim, input_width, size, config.iterations, config.heads, config.mlp_factor, dropout

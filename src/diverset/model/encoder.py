@@ -96,13 +96,10 @@ class UnloadedEncoder(Encoder):
         self.side = side
 
     def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
-        raise self._error()
+        raise OptionError(f"the {self.side} side of this model was not loaded; load all of it")
 
     def encode(self, batches: Iterable[Inputs], precision: str = "float32") -> Tensor:
-        raise self._error()
-
-    def _error(self) -> OptionError:
-        return OptionError(f"the {self.side} side of this model was not loaded; load all of it")
+        return self(batches).elements
 
 
 def _linear_weights(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from diverset.config import ModelConfig
 from diverset.data.vocabulary import Vocabulary
-from diverset.errors import CheckpointError, a_few
 from diverset.model.build import cross_attention_module, image_modules, text_modules
 from diverset.model.encoder import Encoder
+from diverset.runtime.weights import check_weights
 
 
 def check_shapes(
@@ -27,20 +27,10 @@ def check_shapes(
             "cross_attention": cross_attention_module(config.dim, config.similarity),
         }
     expected = {
-        f"{part}.{name}": tuple(tensor.shape)
+        f"{part}.{name}": tensor
         for part, module in modules.items()
         if module is not None
         for name, tensor in module.state_dict().items()
     }
-    missing = sorted(expected.keys() - tensors.keys())
-    if missing:
-        raise CheckpointError(
-            f"{source} belongs to another model: missing keys {a_few(missing)}; check the "
-            "architecture it was trained with"
-        )
-    for name, shape in expected.items():
-        if tensors[name].shape != shape:
-            raise CheckpointError(
-                f"{name} in {source} has shape {tuple(tensors[name].shape)}, its config.json asks "
-                f"for {shape}; copy the whole folder again"
-            )
+    found = {name: tensors[name] for name in tensors.keys() & expected.keys()}
+    check_weights(expected, found, source, wants="its config.json asks for")

@@ -63,14 +63,13 @@ class FrozenBackbones:
             if side not in self._ready:
                 backbone = self._parts.pop(side, None) or frozen_backbone(self._configs[side])
                 ready = backbone.for_inference()
-                self._check(side, ready.fingerprint())
-                self._ready[side] = ready, ready.fingerprint()
+                fingerprint = ready.fingerprint()
+                expected = self.expected.get(side, fingerprint)
+                if fingerprint != expected:
+                    raise CheckpointError(
+                        f"this model was trained with the {side} backbone {expected}, the "
+                        f"installed one is {fingerprint}; install the package version it was "
+                        "trained with"
+                    )
+                self._ready[side] = ready, fingerprint
             return self._ready[side]
-
-    def _check(self, side: str, fingerprint: str) -> None:
-        expected = self.expected.get(side, fingerprint)
-        if fingerprint != expected:
-            raise CheckpointError(
-                f"this model was trained with the {side} backbone {expected}, the installed one is "
-                f"{fingerprint}; install the package version it was trained with"
-            )

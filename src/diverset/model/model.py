@@ -38,7 +38,6 @@ from diverset.model.pretrained import (
     model_fingerprint,
     narrow,
     read_folder,
-    saved_fingerprint,
     write_folder,
 )
 from diverset.model.reference import read_reference
@@ -361,7 +360,8 @@ class Model(nn.Module):
         saved = read_folder(folder)
         check_shapes(saved.config, saved.vocabulary, saved.tensors, str(folder))
         with ThreadPoolExecutor(1) as hashing:  # beside the construction
-            fingerprint = hashing.submit(saved_fingerprint, saved)
+            weights = saved.config, saved.tensors, torch.float32
+            fingerprint = hashing.submit(model_fingerprint, *weights)
             model = cls(saved.config, saved.vocabulary, pretrained=False, texts_only=texts_only)
             unused = ("image_encoder.",) if texts_only else ()
             loaded = {name: t for name, t in saved.tensors.items() if not name.startswith(unused)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -46,7 +46,7 @@ def write_folder(folder: str | PathLike[str], saved: SavedModel, card: str | Non
     path.mkdir(parents=True, exist_ok=True)
     content = {
         "format": FORMAT,
-        "fingerprint": saved_fingerprint(saved),
+        "fingerprint": model_fingerprint(saved.config, saved.tensors, torch.float32),
         "model": asdict(saved.config),
         "frozen_backbones": saved.frozen_backbones,
     }
@@ -82,14 +82,11 @@ def read_folder(folder: str | PathLike[str]) -> SavedModel:
     )
 
 
-def model_fingerprint(config: ModelConfig, tensors: Mapping[str, Tensor]) -> str:
-    """Sixteen hexadecimal digits that identify a configuration and its weights."""
-    return weight_hash(tensors, json.dumps(non_default_options(config), sort_keys=True))
-
-
-def saved_fingerprint(saved: SavedModel) -> str:
-    """The fingerprint of a model with these weights, which are loaded as float32."""
-    return model_fingerprint(saved.config, _AsFloat32(saved.tensors))
+def model_fingerprint(
+    config: ModelConfig, tensors: Mapping[str, Tensor], dtype: torch.dtype | None = None
+) -> str:
+    """Sixteen hexadecimal digits that identify a configuration and its weights, in `dtype`."""
+    return weight_hash(tensors, json.dumps(non_default_options(config), sort_keys=True), dtype)
 
 
 def narrow(name: str, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
@@ -100,26 +97,6 @@ def narrow(name: str, tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
     if not result.isfinite().all():
         raise OptionError(f"{name} overflows in {dtype}; save it as bfloat16 or float32")
     return result
-
-
-class _AsFloat32(Mapping[str, Tensor]):
-    """Weights that are converted one at a time, as they are read."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = tensors
-
-    def __getitem__(self, name: str) -> Tensor:
-        return _as_float32(self._tensors[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-
-def _as_float32(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor
 
 
 def _default_card(saved: SavedModel) -> str:

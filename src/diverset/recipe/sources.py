@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from diverset.backbones import (
     CachedMaps,
     CachedTokens,
-    ConcatenatedMaps,
     ImageBackbone,
     TextBackbone,
     tokenize_in_chunks,
@@ -72,7 +71,7 @@ class MapSource:
         grid: rows and columns of the map whose cells are masked, if it is not the cached one.
     """
 
-    maps: CachedMaps | ConcatenatedMaps
+    maps: CachedMaps
     rows: np.ndarray
     drop: float = 0.0
     grid: tuple[int, int] | None = None

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from diverset.backbones import CachedMaps, ConcatenatedMaps, cache_images, cache_texts
+from diverset.backbones import CachedMaps, cache_images, cache_texts
 from diverset.data import CaptionDataset
 from diverset.data.preprocess import RandomResizedCrop
 from diverset.errors import DataError, a_few
@@ -152,7 +152,7 @@ class _Opener:
         parts = [self.reader.read_source(source, name) for name in names]
         paths = [image_paths(part) for part in parts]
         caches = [self._cache_images(*pair) for pair in zip(names, paths, strict=True)]
-        maps = caches[0] if len(caches) == 1 else ConcatenatedMaps(caches)
+        maps = CachedMaps(*(cache.folders for cache in caches))
         if maps.unreadable:
             log.warning(
                 "%d images of %s cannot be read and are skipped: %s",
@@ -178,7 +178,7 @@ class _Opener:
             progress=task_progress(self.progress, f"features of {name} images"),
         )
 
-    def _grid(self, maps: CachedMaps | ConcatenatedMaps) -> tuple[int, int] | None:
+    def _grid(self, maps: CachedMaps) -> tuple[int, int] | None:
         """Rows and columns of the last map, if it is not the cached one."""
         grid, blocks = self.model.config.image.grid, self.model.image_encoder.backbone
         if grid is not None:
