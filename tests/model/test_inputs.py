@@ -89,6 +89,8 @@ def test_invalid_texts_are_rejected():
         model.encode_texts([[1, 99, 2]])
     with pytest.raises(InputError, match="sample 0 of the batch has no inputs"):
         model.encode_texts(torch.zeros(1, 4, dtype=torch.long))
+    with pytest.raises(ShapeError, match=r"texts are torch.int64 \(2, 0\); give ids"):
+        model.encode_texts(torch.zeros(2, 0, dtype=torch.long))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ loaded by `transformers_loading`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -136,11 +135,7 @@ class WordPieces:
 
 def load_bert(folder: Path) -> tuple[Bert, WordPieces]:
     """The network and the tokenizer of a folder, with all weights."""
-    with _named_errors(folder):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        network = Bert(SimpleNamespace(**config))
-        tensors = _read_tensors(folder)
-        tokenizer = WordPieces(folder)
+    network, tensors, tokenizer = _read(folder)
     load_strictly(network, tensors, str(folder))
     return network.eval(), tokenizer
 
@@ -151,10 +146,8 @@ def load_first_layers(folder: Path, count: int) -> tuple[Bert, list[nn.Module], 
 
     The weights of the network are those of the mapped file, which nobody may change.
     """
-    with _named_errors(folder), torch.device("meta"):
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        network, tensors = Bert(SimpleNamespace(**config)), _read_tensors(folder)
-        tokenizer = WordPieces(folder)
+    with torch.device("meta"):
+        network, tensors, tokenizer = _read(folder)
     layers: Any = network.encoder.layer
     first = len(layers) - count
     last_layers = [_with_memory(layer) for layer in layers[first:]]
@@ -174,15 +167,13 @@ def _with_memory(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
-    tensors.pop("embeddings.position_ids", None)  # a constant in old files
-    return tensors
-
-
-@contextmanager
-def _named_errors(folder: Path) -> Iterator[None]:
+def _read(folder: Path) -> tuple[Bert, dict[str, Tensor], WordPieces]:
+    """The network with new weights, the stored weights, and the tokenizer."""
     try:
-        yield
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        network = Bert(SimpleNamespace(**config))
+        tensors: dict[str, Tensor] = load_file(folder / "model.safetensors")
+        tensors.pop("embeddings.position_ids", None)  # a constant in old files
+        return network, tensors, WordPieces(folder)
     except (OSError, AttributeError, KeyError, ValueError, SafetensorError) as error:
         raise CheckpointError(f"no complete BERT in {folder} ({error}); reinstall it") from error

@@ -81,9 +81,7 @@ def _preprocess(stored: dict[str, Any], vision: Any, processor: Any, crops: int)
         size = processor.patch_size * math.isqrt(processor.max_num_patches)
         return ViewPreprocess(size, "squash", crops=crops, processor=processor)
     read = preprocess_from(stored, vision.image_size, None)
-    return ViewPreprocess(
-        read.size, read.crop, read.resize, read.interpolation, read.mean, read.std, crops, processor
-    )
+    return ViewPreprocess(**vars(read), crops=crops, processor=processor)
 
 
 def _without_notes(content: dict[str, Any]) -> dict[str, Any]:

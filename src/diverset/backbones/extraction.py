@@ -24,7 +24,7 @@ from diverset.backbones.cache_files import DONE, FORMAT, CacheWriter
 from diverset.backbones.cached_features import CachedMaps, CachedTokens
 from diverset.config import PRECISIONS
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
-from diverset.errors import DataError, OptionError, a_few, check_choice
+from diverset.errors import DataError, OptionError, a_few, check_choice, check_count
 from diverset.runtime.prefetch import prefetch
 from diverset.runtime.progress import TaskCallback
 from diverset.types import Padded
@@ -251,5 +251,4 @@ def _check_counts(items: int, name: str, **counts: int) -> None:
     if not items:
         raise OptionError(f"{name} is empty; give at least one item to cache")
     for option, count in counts.items():
-        if count < 1:
-            raise OptionError(f"{option} is {count}; give 1 or more")
+        check_count(option, count)

@@ -58,13 +58,11 @@ def _pack(
     key = (dtype, padding, _version(weight), _version(bias))
     with _packed_lock:
         entry = _packed.get(conv)
-    if entry is None or entry[0] != key:
-        if after > before:  # zeros in the kernel cost less than a padded copy of the input
-            weight = F.pad(weight, (1, 0, 1, 0))
-        packed = pack_conv_weight(weight.to(dtype), _options(conv, padding), input_shape)
-        entry = (key, packed, None if bias is None else bias.to(dtype))
-        with _packed_lock:
-            _packed[conv] = entry
+        if entry is None or entry[0] != key:
+            if after > before:  # zeros in the kernel cost less than a padded copy of the input
+                weight = F.pad(weight, (1, 0, 1, 0))
+            packed = pack_conv_weight(weight.to(dtype), _options(conv, padding), input_shape)
+            entry = _packed[conv] = (key, packed, None if bias is None else bias.to(dtype))
     return entry[1], entry[2]
 
 

@@ -33,9 +33,7 @@ class TimmImage(ImageBackbone):
             network: Any = timm.create_model(
                 name,
                 pretrained=True,
-                pretrained_cfg_overlay={
-                    "file": file
-                },  # without it, timm would download the weights
+                pretrained_cfg_overlay={"file": file},  # otherwise timm downloads the weights
                 features_only=True,
                 out_indices=(-1,),
             )

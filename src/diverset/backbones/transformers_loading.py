@@ -78,12 +78,8 @@ def load_image_settings(source: str | Path) -> dict[str, Any]:
     hub = import_extra("transformers.utils", EXTRA)
     for file in ("preprocessor_config.json", "processor_config.json"):
         with _reporting_errors(source):
-            path = hub.cached_file(
-                str(source),
-                file,
-                local_files_only=True,
-                _raise_exceptions_for_missing_entries=False,
-            )
+            options = {"_raise_exceptions_for_missing_entries": False}
+            path = hub.cached_file(str(source), file, local_files_only=True, **options)
             content = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
         if content:
             return dict(content.get("image_processor", content))

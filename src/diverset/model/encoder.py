@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -61,8 +61,8 @@ class Encoder(nn.Module):
         sets = join_sets(elements)
         if precision != "float32":
             sets = F.normalize(sets.to(first.dtype), dim=-1)
-        if not sets.isfinite().all():
-            row = int((~sets.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+        row = first_nonfinite(sets)
+        if row is not None:
             raise InputError(
                 f"the set of item {row} is not finite; its input is too large for {first.dtype}, "
                 "or the model's weights are damaged or diverged in training"
@@ -95,11 +95,10 @@ class UnloadedEncoder(Encoder):
         super().__init__(nn.Identity(), nn.Identity())
         self.side = side
 
-    def forward(self, inputs: Inputs, with_attention: bool = False) -> EmbeddingSets:
+    def forward(self, *_: object, **__: object) -> NoReturn:
         raise OptionError(f"the {self.side} side of this model was not loaded; load all of it")
 
-    def encode(self, batches: Iterable[Inputs], precision: str = "float32") -> Tensor:
-        return self(batches).elements
+    encode = forward
 
 
 def _linear_weights(module: nn.Module, dtype: torch.dtype) -> dict[int, Any]:
@@ -133,6 +132,13 @@ def cast_floating(inputs: Inputs, dtype: torch.dtype) -> Inputs:
     if not inputs.values.is_floating_point():
         return inputs
     return type(inputs)(inputs.values.to(dtype), inputs.mask)  # type: ignore[arg-type]
+
+
+def first_nonfinite(values: Tensor) -> int | None:
+    """The first row that holds NaN or infinity."""
+    if values.isfinite().all():
+        return None
+    return int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
 
 
 def join_sets(batches: list[Tensor]) -> Tensor:

@@ -7,14 +7,14 @@ config.json has four fields: "format" (2), "fingerprint" (hash of configuration 
 
 from __future__ import annotations
 
-import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from diverset.errors import CheckpointError
+from diverset.errors import CheckpointError, DataError
 from diverset.model.hub import hub_folder, is_hub_name
 from diverset.model.spec import parse_spec
+from diverset.runtime.files import read_json_object
 
 FORMAT = 2
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -55,28 +55,20 @@ def model_folder(model: str | PathLike[str], allow_download: bool = False) -> Pa
 def is_dual_encoder(folder: str | PathLike[str]) -> bool:
     """Whether a folder holds a CLIP, SigLIP or SigLIP 2 of the transformers library."""
     try:
-        content = json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_json_object(Path(folder) / CONFIG).get("model_type") in DUAL_ENCODERS
+    except DataError:
         return False
-    return isinstance(content, dict) and content.get("model_type") in DUAL_ENCODERS
 
 
 def read_config(folder: str | PathLike[str]) -> dict[str, Any]:
     """The content of config.json, of this format."""
     path = Path(folder)
     try:
-        content = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot read {path / CONFIG} ({error.strerror}); give a folder that save_pretrained "
-            "wrote"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path / CONFIG} is not complete JSON ({error}); copy it again"
-        ) from error
-    if not isinstance(content, dict) or not set(content) >= FIELDS:
-        kind = content.get("model_type") if isinstance(content, dict) else None
+        content = read_json_object(path / CONFIG, "copy it again")
+    except DataError as error:
+        raise CheckpointError(f"{error}; a model is a folder that save_pretrained wrote") from error
+    if not set(content) >= FIELDS:
+        kind = content.get("model_type")
         hint = f" but of a {kind} (of these, {', '.join(DUAL_ENCODERS)} can be loaded)"
         raise CheckpointError(
             f"{path / CONFIG} is not the config of a diverset model{hint if kind else ''}; give "

@@ -14,6 +14,7 @@ from torch import Tensor
 from diverset.data.preprocess import Preprocess
 from diverset.data.vocabulary import Vocabulary
 from diverset.errors import InputError, OptionError, ShapeError, a_few, check_count
+from diverset.model.encoder import first_nonfinite
 from diverset.types import Padded
 
 
@@ -45,55 +46,62 @@ def _trimmed(values: Tensor, mask: Tensor) -> Padded:
     return Padded(values[:, :longest], mask[:, :longest])
 
 
-def as_padded(name: str, inputs: Any, lengths: Any, dims: int) -> Padded:
-    """A list of arrays, or a padded array with lengths, as `Padded`.
+def pad_features(name: str, inputs: Any, lengths: Any) -> Padded:
+    """A list of (inputs, width) arrays, or a padded array with lengths, as `Padded`.
 
     Args:
         name: of the argument, for messages.
         inputs: one array per item, or one padded array for all.
         lengths: number of real inputs of each item in a padded array; None for all.
-        dims: of an item: 1 for ids, 2 for features.
     """
-    shape = "(inputs, width)" if dims == 2 else "(words,)"
     if isinstance(inputs, np.ndarray):
         inputs = torch.from_numpy(inputs)
-    if not isinstance(inputs, Tensor):
-        if lengths is not None:
-            raise OptionError(f"lengths go with a padded tensor; {name} is a list")
-        try:
-            sequences = [torch.as_tensor(sequence) for sequence in inputs]
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{name} cannot be read as arrays of numbers ({error}); give features or ids"
-            ) from error
-        for index, sequence in enumerate(sequences):
-            if sequence.ndim != dims or len(sequence) == 0:
-                raise ShapeError(
-                    f"{name}[{index}] has shape {tuple(sequence.shape)}; expected {shape} with at "
-                    "least one input"
-                )
-            if dims == 2 and sequence.shape[1] != sequences[0].shape[1]:
-                raise ShapeError(
-                    f"{name}[{index}] is {sequence.shape[1]} wide and {name}[0] "
-                    f"{sequences[0].shape[1]}; all inputs of a batch need the same width"
-                )
-        padded = Padded.of(sequences)
-    else:
-        if inputs.ndim != dims + 1 or 0 in inputs.shape:
-            raise ShapeError(f"{name} has shape {tuple(inputs.shape)}; expected a batch of {shape}")
+    if isinstance(inputs, Tensor):
+        if inputs.ndim != 3 or 0 in inputs.shape:
+            raise ShapeError(
+                f"{name} has shape {tuple(inputs.shape)}; expected a batch of (inputs, width)"
+            )
         if lengths is None:
             lengths = torch.full((len(inputs),), inputs.shape[1])
         padded = Padded.from_lengths(inputs, lengths)
-    if dims == 2:
-        if not padded.values.is_floating_point():
-            raise InputError(f"{name} holds {padded.values.dtype}; features are floating point")
-        _check_finite(name, padded.values.masked_fill(~padded.mask[..., None], 0))
+    else:
+        padded = Padded.of(_feature_list(name, inputs, lengths))
+    if not padded.values.is_floating_point():
+        raise InputError(f"{name} holds {padded.values.dtype}; features are floating point")
+    _check_finite(name, padded.values.masked_fill(~padded.mask[..., None], 0))
     return padded
 
 
+def _feature_list(name: str, inputs: Any, lengths: Any) -> list[Tensor]:
+    _check_no_lengths(name, lengths)
+    try:
+        sequences = [torch.as_tensor(sequence) for sequence in inputs]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{name} cannot be read as arrays of numbers ({error}); give features or ids"
+        ) from error
+    for index, sequence in enumerate(sequences):
+        if sequence.ndim != 2 or len(sequence) == 0:
+            raise ShapeError(
+                f"{name}[{index}] has shape {tuple(sequence.shape)}; expected (inputs, width) with "
+                "at least one input"
+            )
+        if sequence.shape[1] != sequences[0].shape[1]:
+            raise ShapeError(
+                f"{name}[{index}] is {sequence.shape[1]} wide and {name}[0] "
+                f"{sequences[0].shape[1]}; all inputs of a batch need the same width"
+            )
+    return sequences
+
+
+def _check_no_lengths(name: str, lengths: Any) -> None:
+    if lengths is not None:
+        raise OptionError(f"lengths go with a padded tensor; {name} is a list")
+
+
 def _check_finite(name: str, values: Tensor) -> None:
-    if not values.isfinite().all():
-        row = int((~values.isfinite()).flatten(1).any(dim=1).nonzero()[0])
+    row = first_nonfinite(values)
+    if row is not None:
         raise InputError(f"{name}[{row}] holds NaN or infinity; check how it was extracted")
 
 
@@ -117,18 +125,20 @@ def as_maps(maps: Any) -> Tensor:
     return batch
 
 
-def word_ids(texts: Any, lengths: Any, vocabulary: Vocabulary | None) -> tuple[Any, Any]:
-    """Word ids of strings, or given ids without trailing padding (id 0), and their lengths."""
+def pad_words(texts: Any, lengths: Any, vocabulary: Vocabulary | None) -> Padded:
+    """Word ids of strings, or given ids without trailing padding (id 0)."""
     if isinstance(texts, np.ndarray):
         texts = torch.from_numpy(texts)
     if isinstance(texts, Tensor):
-        if texts.is_floating_point() or texts.ndim != 2:
+        if texts.is_floating_point() or texts.ndim != 2 or 0 in texts.shape:
             raise ShapeError(
                 f"texts are {texts.dtype} {tuple(texts.shape)}; give ids (batch, words)"
             )
-        texts = texts.long()
-        positions = torch.arange(1, texts.shape[1] + 1, device=texts.device)
-        return texts, ((texts != 0) * positions).amax(dim=1) if lengths is None else lengths
+        if lengths is None:
+            positions = torch.arange(1, texts.shape[1] + 1, device=texts.device)
+            lengths = ((texts != 0) * positions).amax(dim=1)
+        return Padded.from_lengths(texts.long(), lengths)
+    _check_no_lengths("texts", lengths)
     if len(texts) and isinstance(texts[0], str):
         if vocabulary is None:
             raise InputError(
@@ -136,18 +146,20 @@ def word_ids(texts: Any, lengths: Any, vocabulary: Vocabulary | None) -> tuple[A
                 "load it with its vocabulary"
             )
         texts = [vocabulary.encode(text) for text in texts]
-    trimmed = []
-    for index, text in enumerate(texts):
-        try:
-            ids = torch.as_tensor(text)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"texts[{index}] is {text!r}; give strings only, or word ids only"
-            ) from error
-        if ids.ndim != 1 or ids.is_floating_point():
-            raise ShapeError(f"texts[{index}] is {ids.dtype} {tuple(ids.shape)}; give ids (words,)")
-        words = ids.nonzero()
-        if not len(words):
-            raise InputError(f"texts[{index}] has no words; leave empty captions out")
-        trimmed.append(ids[: int(words[-1]) + 1].long())
-    return trimmed, lengths
+    return Padded.of([_word_ids(index, text) for index, text in enumerate(texts)])
+
+
+def _word_ids(index: int, text: Any) -> Tensor:
+    """The ids of one text without trailing padding."""
+    try:
+        ids = torch.as_tensor(text)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"texts[{index}] is {text!r}; give strings only, or word ids only"
+        ) from error
+    if ids.ndim != 1 or ids.is_floating_point():
+        raise ShapeError(f"texts[{index}] is {ids.dtype} {tuple(ids.shape)}; give ids (words,)")
+    words = ids.nonzero()
+    if not len(words):
+        raise InputError(f"texts[{index}] has no words; leave empty captions out")
+    return ids[: int(words[-1]) + 1].long()

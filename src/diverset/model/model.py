@@ -32,7 +32,7 @@ from diverset.model.encoder import Encoder, Inputs, UnloadedEncoder, evaluation_
 from diverset.model.expected_shapes import check_shapes
 from diverset.model.frozen_backbones import FrozenBackbones
 from diverset.model.hub import local_folder, push_folder
-from diverset.model.inputs import as_maps, as_padded, batches, is_image, to_batch, word_ids
+from diverset.model.inputs import as_maps, batches, is_image, pad_features, pad_words, to_batch
 from diverset.model.pretrained import (
     SavedModel,
     model_fingerprint,
@@ -210,7 +210,7 @@ class Model(nn.Module):
             if lengths is not None:
                 raise OptionError("lengths count regions, not cells of feature maps; omit them")
             return self.image_encoder.encode(batches(as_maps(items), size), precision)
-        regions = as_padded("images", items, lengths, dims=2)
+        regions = pad_features("images", items, lengths)
         return self.image_encoder.encode(batches(regions, size), precision)
 
     def encode_texts(
@@ -231,14 +231,13 @@ class Model(nn.Module):
         """
         items: Any = [texts] if isinstance(texts, str) else texts
         if self.config.text.kind == "bigru":
-            ids, lengths = word_ids(items, lengths, self.vocabulary)
-            padded = as_padded("texts", ids, lengths, dims=1)
+            padded = pad_words(items, lengths, self.vocabulary)
         elif not isinstance(items, Tensor) and len(items) and isinstance(items[0], str):
             tokens = prefetch(self.text_backbone().tokenize, batches(items, batch_size))
             inputs = (self.text_inputs(batch, precision) for batch in tokens)
             return self.text_encoder.encode(inputs, precision)
         else:
-            padded = as_padded("texts", items, lengths, dims=2)
+            padded = pad_features("texts", items, lengths)
         return self.text_encoder.encode(batches(padded, batch_size), precision)
 
     def image_inputs(

@@ -9,8 +9,8 @@ from diverset.runtime.torch_private import cpu_has_bfloat16
 
 def autocast(device: torch.device | str, precision: str) -> torch.autocast:
     """Run matrix products and convolutions in this precision; "float32" changes nothing."""
-    dtype, enabled = precision_dtype(precision), precision != "float32"
-    dtype = dtype if enabled else torch.bfloat16
+    enabled = precision != "float32"
+    dtype = precision_dtype(precision) if enabled else torch.bfloat16
     return torch.autocast(torch.device(device).type, dtype, enabled=enabled)
 
 

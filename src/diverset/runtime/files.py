@@ -44,9 +44,7 @@ def read_json_object(file: str | Path, next_step: str = "download it again") -> 
             f"{file} is not complete JSON ({error.msg} at line {error.lineno}); {next_step}"
         ) from error
     except RecursionError as error:
-        raise DataError(
-            f"{file} is nested too deeply to be a dataset; give another file"
-        ) from error
+        raise DataError(f"{file} is nested too deeply to be read; {next_step}") from error
     if not isinstance(content, dict):
         raise DataError(f"{file} holds a {type(content).__name__}, not a JSON object; {next_step}")
     return content
