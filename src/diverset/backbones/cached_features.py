@@ -121,22 +121,18 @@ class CachedTokens:
         return np.diff(self._offsets)
 
     def __getitem__(self, index: int) -> Float[Tensor, "tokens width"]:
-        [text] = _check_indices([index], len(self), "text")
-        return self._states(text).to(torch.float32, copy=True)
+        return self.padded([index]).values[0]
 
     def padded(self, indices: ArrayLike) -> Padded:
         """The states of these texts as a batch in float32."""
         texts = _check_indices(indices, len(self), "text")
         if not len(texts):
             raise InputError("the batch of texts is empty; give at least one index")
-        lengths = self.lengths[texts]
+        lengths = self._offsets[texts + 1] - self._offsets[texts]
         values = torch.zeros(len(texts), int(lengths.max()), self.width)
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            values[row, :length] = self._states(text)
+            values[row, :length] = self._rows[self._offsets[text] : self._offsets[text + 1]]
         return Padded.from_lengths(values, torch.from_numpy(lengths))
-
-    def _states(self, text: int) -> Tensor:
-        return self._rows[self._offsets[text] : self._offsets[text + 1]]
 
 
 def _map_views(folders: Sequence[Path]) -> list[Tensor]:

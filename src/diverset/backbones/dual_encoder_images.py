@@ -60,12 +60,8 @@ class ViewPreprocess(Preprocess):
 class DualEncoderImages(ImageBackbone):
     """Views to embeddings, arranged as the cells of a map: (batch, width, views, 1).
 
-    Args:
-        name: in messages and file names.
-        network: the vision model.
-        projection: from its pooled output to the space that texts share; identity for SigLIP.
-        preprocess: the views.
-        configuration: what decides the output besides the weights, for the fingerprint.
+    `projection` maps the pooled output of `network` to the space that texts share (identity for
+    SigLIP). `configuration` is what decides the output besides the weights.
     """
 
     preprocess: ViewPreprocess

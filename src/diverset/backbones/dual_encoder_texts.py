@@ -20,15 +20,12 @@ PLACEHOLDER = "{}"  # stands for the text in a prompt
 class DualEncoderTexts(TextBackbone):
     """Texts to the embeddings of their prompts: (batch, prompts, width).
 
+    The other arguments are those of `DualEncoderImages`.
+
     Args:
-        name: in messages and file names.
-        network: the text model.
-        projection: from its pooled output to the space that images share; identity for SigLIP.
-        tokenizer: of the transformers library.
         prompts: templates with "{}" in place of the text; the text itself if empty.
         ignores_padding: whether tokens after the end of a text do not change its embedding (CLIP).
             SigLIP was trained with padding to its full length, which the embedding depends on.
-        configuration: what decides the output besides the weights, for the fingerprint.
     """
 
     def __init__(

@@ -33,12 +33,8 @@ def convolve(
 ) -> Tensor:  # fmt: skip
     """conv(x), plus `residual`, then ReLU6; follows autocast.
 
-    Args:
-        conv: its own padding is ignored.
-        x: the input.
-        padding: zeros before and after each row and column; the second is equal or one larger.
-        relu6: whether to apply ReLU6.
-        residual: added before ReLU6.
+    `padding`, the zeros before and after each row and column, replaces that of `conv`; the second
+    number is equal or one larger.
     """
     dtype = autocast_dtype(x)
     weight, bias = _pack(conv, padding, dtype, tuple(x.shape))

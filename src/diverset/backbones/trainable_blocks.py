@@ -19,13 +19,7 @@ GROUP_SIZE = 64  # texts of similar length that are run together
 
 
 class TrainableBlocks(Backbone):
-    """The last blocks of a backbone.
-
-    Args:
-        name: of the backbone that was split.
-        width: of the output.
-        blocks: from the split to the output.
-    """
+    """The last blocks of the backbone with this name and output width."""
 
     def __init__(self, name: str, width: int, blocks: Iterable[nn.Module]) -> None:
         super().__init__()

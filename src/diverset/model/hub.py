@@ -32,14 +32,8 @@ def hub_folder(name: str, allow_download: bool = False, revision: str | None = N
     """
     try:
         hub = import_extra("huggingface_hub", "hub")
-        return Path(
-            hub.snapshot_download(
-                name,
-                revision=revision,
-                local_files_only=not allow_download,
-                allow_patterns=list(FILES),
-            )
-        )
+        options = {"revision": revision, "local_files_only": not allow_download}
+        return Path(hub.snapshot_download(name, allow_patterns=list(FILES), **options))
     except (OSError, ValueError, MissingExtraError) as error:
         reason = str(error).strip().split("\n")[0]
         if allow_download:

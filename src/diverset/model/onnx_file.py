@@ -23,12 +23,8 @@ OPSET = 20
 
 
 class EncoderGraph(nn.Module):
-    """Pixels, or token or word ids with their mask, to sets.
-
-    Args:
-        frozen: the frozen backbone, or None.
-        encoder: what reads its output.
-    """
+    """Pixels, or token or word ids with their mask, to sets; `encoder` reads the output of a
+    frozen backbone if there is one."""
 
     def __init__(self, frozen: nn.Module | None, encoder: Encoder) -> None:
         super().__init__()
@@ -113,14 +109,11 @@ def _describe(tensor: Tensor) -> dict[str, Any]:
 @contextmanager
 def _silence_exporter() -> Iterator[None]:
     """Without the exporter's warnings and logs, which a user cannot act on."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)

@@ -10,13 +10,8 @@ from torch import Tensor
 from diverset.data.preprocess import Preprocess
 
 COLOURS = (
-    (0, 114, 178),
-    (213, 94, 0),
-    (0, 158, 115),
-    (204, 121, 167),
-    (240, 228, 66),
-    (86, 180, 233),
-)
+    (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (240, 228, 66), (86, 180, 233),
+)  # fmt: skip
 """The Okabe-Ito palette, distinguishable for colour-blind people."""
 SlotMap = Float[Tensor, "rows columns"]
 

@@ -42,17 +42,14 @@ def reference_config(
     words, word_width = tensors["text_encoder.features.embedding.weight"].shape
     dropout = _number(args, "dropout", 0.1, source)
     similarity = str(args.get("eval_similarity") or args.get("loss") or "smooth_chamfer")
-    widths = {"image": dim, "text": word_width}
     if kind == "pie_net":  # without dropout on images
-        sets = {
-            side: _pie_net_config(tensors, side, width, 0.0 if side == "image" else dropout, source)
-            for side, width in widths.items()
-        }
+        image_set = _pie_net_config(tensors, "image", dim, 0.0, source)
+        text_set = _pie_net_config(tensors, "text", word_width, dropout, source)
     else:
-        sets = {
-            side: _slots_config(tensors, side, count, heads, dropout, source)
+        image_set, text_set = (
+            _slots_config(tensors, side, count, heads, dropout, source)
             for side, count in iterations.items()
-        }
+        )
     return ModelConfig(
         dim=dim,
         image=ImageConfig(
@@ -69,8 +66,8 @@ def reference_config(
             positions=args.get("spm_txt_pos_enc_type", "sine") != "none",
             merge=_merge(tensors, dim, source),
         ),
-        image_set=sets["image"],
-        text_set=sets["text"],
+        image_set=image_set,
+        text_set=text_set,
         similarity=SimilarityConfig(
             kind=SIMILARITIES.get(similarity, "smooth_chamfer"),
             alpha=_number(args, "temperature", 16.0, source),

@@ -55,13 +55,9 @@ class Progress:
             self._bar.refresh()
 
     def update(self, task: str, done: int, total: int, note: str = "") -> None:
-        """Show how far a task is.
+        """Show how many items of a task are done; a new task starts a new bar.
 
-        Args:
-            task: its name; another name starts a new bar.
-            done: items done.
-            total: all items.
-            note: appended to the counts, e.g. "3 skipped".
+        `note`, e.g. "3 skipped", is appended to the counts.
         """
         now = time.monotonic()
         is_new = task != self._task
