@@ -16,9 +16,10 @@ from diverset.cli.calibrate import add_calibrate
 from diverset.cli.data import add_data
 from diverset.cli.evaluate import add_evaluate
 from diverset.cli.models import add_export_model, add_import_reference
+from diverset.cli.options import add_flag
 from diverset.cli.reproduce import add_demo, add_reproduce
 from diverset.cli.train import add_train
-from diverset.cli.verb import Parser, Verbs, add_flag
+from diverset.cli.verb import Parser, Verbs
 from diverset.errors import DiversetError
 from diverset.runtime.terminal import printable
 

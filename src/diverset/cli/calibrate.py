@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from diverset.cli.verb import Verbs, add_data_options, add_flag, add_verb, path, require
+from diverset.cli.options import add_data_options, add_flag, path
+from diverset.cli.verb import Verbs, add_verb, require
 
 
 def add_calibrate(verbs: Verbs) -> None:
@@ -34,9 +35,7 @@ def add_calibrate(verbs: Verbs) -> None:
     parser.add_argument(
         "--split", nargs="+", help="one or more splits (default: the validation split)"
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random queries (default: 0)"
-    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random queries")
     add_flag(parser, "--dry-run", "only measure, write nothing")
 
 

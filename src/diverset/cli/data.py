@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import Verbs, add_data_options, add_flag, add_verb, path, require
+from diverset.cli.options import add_data_options, add_flag, path
+from diverset.cli.verb import Verbs, add_verb, require
 from diverset.errors import DataError, OptionError
 
 if TYPE_CHECKING:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from diverset.cli.verb import (
+from diverset.cli.options import (
     MODEL,
-    Verbs,
     add_cache,
     add_data_options,
     add_device,
     add_flag,
-    add_verb,
-    cache_folder,
     count,
     element,
     path,
-    require,
 )
+from diverset.cli.verb import Verbs, add_verb, require
 
 
 def add_evaluate(verbs: Verbs) -> None:
@@ -41,7 +39,7 @@ def add_evaluate(verbs: Verbs) -> None:
     )
     add_data_options(group)
     group.add_argument("--split", help="name of the split, or all (default: validation)")
-    parser.add_argument("--protocol", default="full", help="full or coco_1k (default: full)")
+    parser.add_argument("--protocol", default="full", help="full or coco_1k")
     parser.add_argument(
         "--similarity", help="smooth_chamfer, chamfer or mil (default: the model's)"
     )
@@ -68,7 +66,7 @@ def add_evaluate(verbs: Verbs) -> None:
         "--precision",
         default="float32",
         choices=["float32", "bfloat16"],
-        help="precision of the encoders and of cross-attention (default: float32)",
+        help="precision of the encoders and of cross-attention",
     )
     add_cache(parser)
     add_device(parser)
@@ -107,7 +105,7 @@ def _evaluate(args: argparse.Namespace) -> int:
     options = EvalOptions(
         **{field.name: getattr(args, field.name) for field in fields(EvalOptions)}
     )
-    cache, device = cache_folder(args), args.device
+    cache, device = Path(args.cache), args.device
     if args.against:
         report, other, comparison = compare(
             args.models, args.against, options, cache=cache, device=device

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diverset.cli.verb import Verbs, add_verb, count, path, require
+from diverset.cli.options import count, path
+from diverset.cli.verb import Verbs, add_verb, require
 
 
 def add_import_reference(verbs: Verbs) -> None:
@@ -19,9 +20,7 @@ def add_import_reference(verbs: Verbs) -> None:
     parser.add_argument("checkpoint", type=path, help="*.pth.tar with region features and bi-GRU")
     parser.add_argument("vocabulary", type=path, help="vocabulary of its training, JSON or pickle")
     parser.add_argument("folder", type=path, help="folder for the model")
-    parser.add_argument(
-        "--heads", type=count, default=4, help="attention heads, not in the file (default: 4)"
-    )
+    parser.add_argument("--heads", type=count, default=4, help="attention heads, not in the file")
 
 
 def _import_reference(args: argparse.Namespace) -> int:
@@ -54,7 +53,7 @@ def add_export_model(verbs: Verbs) -> None:
         "--dtype",
         default="float16",
         choices=["float16", "bfloat16", "float32"],
-        help="type of the stored weights (default: float16)",
+        help="type of the stored weights",
     )
 
 

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from diverset.cli.verb import (
-    MODEL,
-    Verbs,
-    add_flag,
-    add_library,
-    add_verb,
-    count,
-    element,
-    imported,
-    path,
-    positive,
-)
+from diverset.cli.options import MODEL, add_flag, add_library, count, element, path, positive
+from diverset.cli.verb import Verbs, add_verb, imported
 
 
 def _add_index(verbs: Verbs) -> None:
@@ -46,7 +36,7 @@ def _add_index(verbs: Verbs) -> None:
     parser.add_argument(
         "--workers", type=count, help="threads that read and encode (default: one per core)"
     )
-    parser.add_argument("--batch", type=count, default=16, help="images per batch (default: 16)")
+    parser.add_argument("--batch", type=count, default=16, help="images per batch")
     add_library(parser)
 
 
@@ -73,10 +63,7 @@ def _add_query(parser: argparse.ArgumentParser) -> None:
         "--image", type=path, metavar="FILE", help="find photos that are also similar to this image"
     )
     parser.add_argument(
-        "--balance",
-        type=float,
-        default=0.5,
-        help="weight of the text relative to --image, 0 to 1 (default: 0.5)",
+        "--balance", type=float, default=0.5, help="weight of the text relative to --image, 0 to 1"
     )
     for name, field, help in (
         ("--and", "required", "must be in the photo as well; can be repeated"),
@@ -130,7 +117,7 @@ def _add_caption(verbs: Verbs) -> None:
         "diverset index captions.csv && diverset caption holiday.jpg",
     )
     parser.add_argument("file", type=path, help="an image, indexed or not")
-    parser.add_argument("-n", type=count, default=5, help="number of texts (default: 5)")
+    parser.add_argument("-n", type=count, default=5, help="number of texts")
     add_flag(parser, "--json", "print JSON")
     add_library(parser)
 
@@ -145,9 +132,7 @@ def _add_explain(verbs: Verbs) -> None:
     )
     parser.add_argument("text", metavar="TEXT", help="what the image should show")
     parser.add_argument("file", type=path, help="an image, indexed or not")
-    parser.add_argument(
-        "--out", type=path, default="explained.png", help="image to write (default: explained.png)"
-    )
+    parser.add_argument("--out", type=path, default="explained.png", help="image to write")
     add_library(parser)
 
 
@@ -166,9 +151,7 @@ def _add_watch(verbs: Verbs) -> None:
         metavar="FOLDER",
         help="folder to watch (default: those of the library)",
     )
-    parser.add_argument(
-        "--every", type=positive, default=10, help="seconds between scans (default: 10)"
-    )
+    parser.add_argument("--every", type=positive, default=10, help="seconds between scans")
     _add_model(parser)
     add_library(parser)
 
@@ -235,7 +218,7 @@ def _add_serve(verbs: Verbs) -> None:
         default="127.0.0.1",
         help="address to listen on (default: 127.0.0.1, this machine only)",
     )
-    parser.add_argument("--port", type=int, default=8765, help="port to listen on (default: 8765)")
+    parser.add_argument("--port", type=int, default=8765, help="port to listen on")
     tokens = parser.add_mutually_exclusive_group()
     tokens.add_argument(
         "--token",
@@ -250,11 +233,9 @@ def _add_serve(verbs: Verbs) -> None:
         help="append one line of JSON per request; - for stderr",
     )
     add_flag(parser, "--log-queries", "also log what was searched for")
+    parser.add_argument("--max-megabytes", type=positive, default=20, help="largest upload")
     parser.add_argument(
-        "--max-megabytes", type=positive, default=20, help="largest upload (default: 20)"
-    )
-    parser.add_argument(
-        "--max-megapixels", type=positive, default=50, help="largest uploaded image (default: 50)"
+        "--max-megapixels", type=positive, default=50, help="largest uploaded image"
     )
     add_library(parser)
 
@@ -298,7 +279,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="condition over width, height, bytes, folder, name, modified, taken: "
         "\"taken between 2020-06 and 2020-08 and folder under '~/Pictures'\"",
     )
-    parser.add_argument("-n", type=count, default=20, help="number of hits (default: 20)")
+    parser.add_argument("-n", type=count, default=20, help="number of hits")
     shape = parser.add_mutually_exclusive_group()
     add_flag(shape, "--paths", "print only the paths of the hits")
     shape.add_argument(

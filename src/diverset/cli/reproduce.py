@@ -5,18 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diverset.cli.verb import (
-    TRAINING,
-    Verbs,
-    add_cache,
-    add_device,
-    add_flag,
-    add_verb,
-    cache_folder,
-    count,
-    path,
-    require,
-)
+from diverset.cli.options import add_cache, add_device, add_flag, count, path
+from diverset.cli.verb import TRAINING, Verbs, add_verb, require
 
 
 def add_reproduce(verbs: Verbs) -> None:
@@ -42,17 +32,12 @@ def add_reproduce(verbs: Verbs) -> None:
         type=path,
         help="a YAML file or the name of a recipe; each row of a table changes some of its options",
     )
-    parser.add_argument("--seeds", type=count, default=2, help="runs per row (default: 2)")
+    parser.add_argument("--seeds", type=count, default=2, help="runs per row")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="parallel runs; 0 trains in this process (default: 1)"
+        "--jobs", type=int, default=1, help="parallel runs; 0 trains in this process"
     )
-    parser.add_argument("--split", default="val", help="val or test (default: val)")
-    parser.add_argument(
-        "--runs",
-        type=path,
-        default="runs/reproduce",
-        help="folder of runs (default: runs/reproduce)",
-    )
+    parser.add_argument("--split", default="val", help="val or test")
+    parser.add_argument("--runs", type=path, default="runs/reproduce", help="folder of runs")
     parser.add_argument("--out", type=path, help="folder of tables (default: results/RECIPE)")
     parser.add_argument("--images", type=int, nargs="+", help="attention: indices of the images")
     parser.add_argument(
@@ -78,7 +63,7 @@ def _reproduce(args: argparse.Namespace) -> int:
         Path(args.runs),
         Path(args.out) if args.out else None,
         args.split,
-        cache_folder(args),
+        Path(args.cache),
     )
     experiment = replace(
         experiment,
@@ -100,10 +85,8 @@ def add_demo(verbs: Verbs) -> None:
         "diverset demo",
         "diverset demo --out my-demo --epochs 2 --images 500",
     )
-    parser.add_argument(
-        "--out", type=path, default="runs/demo", help="folder of the demo (default: runs/demo)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the training (default: 0)")
+    parser.add_argument("--out", type=path, default="runs/demo", help="folder of the demo")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the training")
     parser.add_argument("--epochs", type=count, help="epochs of both stages (default: 5 and 8)")
     parser.add_argument(
         "--images", type=count, help="training scenes of both stages (default: 3000 and 6000)"
@@ -113,7 +96,7 @@ def add_demo(verbs: Verbs) -> None:
         type=int,
         choices=range(3),
         default=2,
-        help="parallel trainings; 0 trains in this process (default: 2)",
+        help="parallel trainings; 0 trains in this process",
     )
 
 

@@ -13,18 +13,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.verb import (
-    MODEL,
-    Run,
-    Verbs,
-    add_device,
-    add_flag,
-    add_rank,
-    add_verb,
-    count,
-    imported,
-    path,
-)
+from diverset.cli.options import MODEL, add_device, add_flag, add_rank, count, path
+from diverset.cli.verb import Run, Verbs, add_verb, imported
 
 if TYPE_CHECKING:
     from diverset.index import SetIndex
@@ -46,15 +36,13 @@ def add_encode(verbs: Verbs) -> None:
     parser.add_argument("out", type=path, help="folder for the shards")
     _add_source(parser.add_argument_group("what to encode (default: validation images of the run)"))
     add_rank(parser)
-    parser.add_argument(
-        "--shard-size", type=count, default=10_000, help="items per shard (default: 10000)"
-    )
+    parser.add_argument("--shard-size", type=count, default=10_000, help="items per shard")
     add_device(parser)
     parser.add_argument(
         "--precision",
         default="float32",
         choices=["float32", "bfloat16"],
-        help="bfloat16 is faster on CPUs that support it (default: float32)",
+        help="bfloat16 is faster on CPUs that support it",
     )
 
 
@@ -68,7 +56,7 @@ def _add_source(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--texts", type=path, metavar="TABLE", help="encode a .csv, .tsv or .parquet instead"
     )
-    group.add_argument("--text-column", default="text", help="column of --texts (default: text)")
+    group.add_argument("--text-column", default="text", help="column of --texts")
     group.add_argument(
         "--id-column",
         help="column of --texts (default: id; row numbers if there is no such column)",
@@ -112,10 +100,8 @@ def add_store(verbs: Verbs) -> None:
     tune.add_argument(
         "--queries", type=path, help="query sets as .npy (default: perturbed stored sets)"
     )
-    tune.add_argument(
-        "--recall", type=float, default=0.99, help="share of the exact hits to find (default: 0.99)"
-    )
-    tune.add_argument("--k", type=count, default=10, help="hits per query (default: 10)")
+    tune.add_argument("--recall", type=float, default=0.99, help="share of the exact hits to find")
+    tune.add_argument("--k", type=count, default=10, help="hits per query")
     _add_copy(commands)
     _add_load_shards(commands)
 

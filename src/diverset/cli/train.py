@@ -5,18 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from diverset.cli.verb import (
-    TRAINING,
-    Verbs,
-    add_cache,
-    add_device,
-    add_flag,
-    add_verb,
-    cache_folder,
-    count,
-    path,
-    require,
-)
+from diverset.cli.options import add_cache, add_device, add_flag, count, path
+from diverset.cli.verb import TRAINING, Verbs, add_verb, require
 
 
 def add_train(verbs: Verbs) -> None:
@@ -58,9 +48,7 @@ def add_train(verbs: Verbs) -> None:
     )
     add_cache(parser)
     add_device(parser)
-    parser.add_argument(
-        "--processes", type=count, default=1, help="processes on this machine (default: 1)"
-    )
+    parser.add_argument("--processes", type=count, default=1, help="processes on this machine")
     add_flag(parser, "--options", "list every option of the recipe and exit")
 
 
@@ -80,5 +68,5 @@ def _train(args: argparse.Namespace) -> int:
     if args.method is not None:
         recipe = with_method(recipe, args.method)
     check_scenes(recipe.data)
-    train(recipe, Path(args.out), cache_folder(args), args.device, args.processes)
+    train(recipe, Path(args.out), Path(args.cache), args.device, args.processes)
     return 0

@@ -1,17 +1,13 @@
-"""What the verbs share: how a verb is declared, and options that several verbs have."""
+"""How a verb of the command line is declared, and what it needs to run."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from diverset.errors import import_extra
-from diverset.photos.element_numbers import element_index
 from diverset.runtime.garbage import collection_paused
 
 if TYPE_CHECKING:
@@ -20,11 +16,18 @@ else:
     Verbs = argparse._SubParsersAction  # argparse has no public name for it
 
 Run = Callable[[argparse.Namespace], int]
-MODEL = (
-    "folder of a run or a model, a shipped model (photos), or a CLIP or SigLIP by folder or hub "
-    "name"
-)
 TRAINING = ("yaml", "lightning_fabric", "tensorboard", "rich")  # modules that training imports
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of the examples, and shows the default of every option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        default, text = action.default, action.help or ""
+        is_shown = isinstance(default, (str, int, float)) and not isinstance(default, bool)
+        if not is_shown or default == argparse.SUPPRESS or "(default: " in text:
+            return action.help
+        return f"{text} (default: %(default)s)"
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,7 +55,7 @@ def add_verb(
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         epilog="\n  ".join(["examples:", *examples]) + (f"\n\n{notes}" if notes else ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.set_defaults(run=run, parser=parser, **defaults)
     return parser
@@ -73,97 +76,7 @@ def imported(module: str, function: str, *required: str) -> Run:
     return run
 
 
-def add_flag(parser: argparse._ActionsContainer, name: str, help: str) -> None:
-    """An option without a value."""
-    parser.add_argument(name, action="store_true", help=help)
-
-
-def add_library(parser: argparse.ArgumentParser) -> None:
-    """The option that names the library."""
-    parser.add_argument(
-        "--library",
-        type=path,
-        help="folder of the library (default: ~/.local/share/diverset/default)",
-    )
-
-
-def add_data_options(group: argparse._ActionsContainer) -> None:
-    """The options that describe a dataset besides its folder."""
-    group.add_argument("--format", help="karpathy, coco, precomp or table (default: by file name)")
-    group.add_argument(
-        "--file",
-        help="caption file in the folder; separate several by commas (default: the only one)",
-    )
-    group.add_argument(
-        "--images",
-        type=path,
-        metavar="FOLDER",
-        help="folder of the images, in the folder of the data (default: images)",
-    )
-
-
-def add_cache(parser: argparse.ArgumentParser) -> None:
-    """The option that names the feature cache."""
-    parser.add_argument("--cache", type=path, help="folder for cached features of frozen backbones")
-
-
-def add_device(parser: argparse.ArgumentParser) -> None:
-    """The option that names the device."""
-    parser.add_argument(
-        "--device", default="auto", help="cpu, cuda, ... (default: auto, a GPU if there is one)"
-    )
-
-
-def add_rank(parser: argparse.ArgumentParser) -> None:
-    """The options that split work over processes."""
-    parser.add_argument(
-        "--rank", type=int, help="number of this process, from 0 (default: RANK, or 0)"
-    )
-    parser.add_argument(
-        "--world-size", type=int, help="number of processes (default: WORLD_SIZE, or 1)"
-    )
-
-
-def path(text: str) -> str:
-    """A path option with `~` expanded, also in `--out=~/runs/a`, which a shell does not expand."""
-    return os.path.expanduser(text)
-
-
-def count(text: str) -> int:
-    """An option that is a whole number above 0."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
-
-
-def positive(text: str) -> float:
-    """An option that is a number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return value
-
-
-def element(text: str) -> int:
-    """Index of an element in Python, from 0, of its number on the command line, from 1.
-
-    >>> element("2")
-    1
-    """
-    return element_index(count(text))
-
-
 def require(*modules: str, extra: str = "train") -> None:
     """Name the missing extra before a verb starts, not in the middle of it."""
     for module in modules:
         import_extra(module, extra)
-
-
-def cache_folder(args: argparse.Namespace) -> Path:
-    """Folder of the cached features of frozen backbones."""
-    from diverset.runtime.folders import user_cache_folder
-
-    return Path(args.cache) if args.cache else user_cache_folder()
