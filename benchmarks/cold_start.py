@@ -18,9 +18,9 @@ from pathlib import Path
 
 from timing import describe_machine
 
+from diverset.data.walking import Walk
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
-from diverset.photos.library.walking import Walk
 
 TEXT = "a dog runs on the beach"
 

@@ -26,11 +26,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from diverset.data.walking import Walk
 from diverset.model.build import configured_backbone
 from diverset.photos.library.catalog import FileRecord
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
-from diverset.photos.library.walking import Walk
 from diverset.runtime.memory import tune_glibc_malloc
 
 TEXTS = ["a dog runs on the beach", "two children play football", "snow", "a man on a bicycle"]

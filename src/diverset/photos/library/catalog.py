@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from diverset.data.walking import ImageFile
 from diverset.errors import DamagedError, IndexFileError
-from diverset.photos.library.walking import ImageFile
 from diverset.runtime.checksums import (
     TOTALS,
     count_rows,

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from diverset.data.walking import ImageFile, Walk, is_below
 from diverset.errors import DataError
 from diverset.index.filter_language import is_storable
 from diverset.photos.library.catalog import PENDING, FileRecord
 from diverset.photos.library.library import Library
 from diverset.photos.library.quick_repair import quick_repair
 from diverset.photos.library.result import IndexingResult
-from diverset.photos.library.walking import ImageFile, Walk, is_below
 from diverset.runtime.progress import Progress
 
 BATCH = 16

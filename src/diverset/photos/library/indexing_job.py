@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from diverset.data.walking import ImageFile
 from diverset.index.set_store import Records, Sets
 from diverset.photos.library.catalog import INDEXED, PENDING, SKIPPED, FileRecord
 from diverset.photos.library.encoding import parallel_map
 from diverset.photos.library.library import Library
 from diverset.photos.library.reading import ReadResult, read_image
 from diverset.photos.library.result import IndexingResult
-from diverset.photos.library.walking import ImageFile
 from diverset.runtime.progress import Progress
 
 SAVE_INTERVAL = 2.0  # seconds between two writes of the progress

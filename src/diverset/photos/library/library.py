@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from diverset.data.walking import is_below
 from diverset.errors import DamagedError, IndexFileError, OptionError, RebuiltError
 from diverset.index.quick_checks import database_problem, holds_index, segment_problems
 from diverset.model.folder import DEFAULT
 from diverset.model.load import ModelIdentity, identify, load
 from diverset.photos.library.catalog import CATALOG_FILE, INDEXED, SKIPPED, Catalog, FileRecord
 from diverset.photos.library.catalog_repair import salvage_catalog
-from diverset.photos.library.walking import is_below
 from diverset.runtime.close_on_error import close_on_error
 from diverset.runtime.folders import user_data_folder
 from diverset.runtime.locks import file_lock, is_locked

@@ -20,10 +20,10 @@ from diverset.data.image_limits import MAX_FILE_BYTES
 from diverset.data.images import allow_heic, formats
 from diverset.data.preprocess import Preprocess
 from diverset.data.raw_images import is_raw, raw_metadata
+from diverset.data.walking import ImageFile
 from diverset.errors import DataError, MissingExtraError, NotFoundError, import_extra
 from diverset.index.checks import MAX_ID_LENGTH
 from diverset.photos.library.catalog import FileRecord
-from diverset.photos.library.walking import ImageFile
 from diverset.runtime.bounded_read import read_file
 
 ORIENTATION, EXIF, DATE_TAKEN, DATE_CHANGED = 0x0112, 0x8769, 0x9003, 0x0132

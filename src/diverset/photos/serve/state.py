@@ -18,6 +18,7 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
+from diverset.data.walking import is_below
 from diverset.errors import DiversetError, NotFoundError, RebuiltError
 from diverset.index.set_store import Records
 from diverset.model.overlays import COLOURS, scale_to_side, transparent_overlay
@@ -25,7 +26,6 @@ from diverset.photos.element_numbers import check_element
 from diverset.photos.library.catalog import INDEXED, SKIPPED, FileRecord
 from diverset.photos.library.library import Library
 from diverset.photos.library.reading import read_indexed
-from diverset.photos.library.walking import is_below
 from diverset.photos.search.result import SearchResult
 from diverset.photos.search.search_together import Search, search_together
 from diverset.photos.search.searcher import Searcher

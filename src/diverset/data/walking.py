@@ -1,8 +1,7 @@
-"""Finding the image files under a folder.
+"""Finding the image files under a folder, for `diverset index` and `diverset encode`.
 
-Hidden files and folders and the library itself are left out. Links to folders are followed; every
-folder is entered once, whichever path leads to it, so circular links end. Folders that cannot be
-read are reported.
+Hidden files and folders are left out. Links to folders are followed; every folder is entered once,
+whichever path leads to it, so circular links end. Folders that cannot be read are reported.
 """
 
 from __future__ import annotations
