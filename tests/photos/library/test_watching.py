@@ -45,6 +45,35 @@ def test_watch_reports_new_removed_and_unreadable_files_once(library, tmp_path, 
     assert library.images.count() == 4
 
 
+def test_watch_names_a_missing_folder_at_once_and_indexes_the_others(
+    library, tmp_path, monkeypatch
+):
+    messages = []
+    changes = iter([lambda: None, lambda: make_images(tmp_path / "disk", 6)])
+    monkeypatch.setattr("time.sleep", lambda _: next(changes)())
+    watch(library, [tmp_path / "disk", tmp_path / "photos"], 1, messages.append, rounds=3)
+    missing, *indexed = messages
+    assert missing.startswith(f"there is no folder {tmp_path / 'disk'}; check the path")
+    assert ["4 encoded" in indexed[0], "2 encoded" in indexed[1], len(indexed)] == [True, True, 2]
+    assert library.images.count() == 10
+
+
+def test_watch_waits_for_a_folder_without_indexing_others_of_the_library(library, tmp_path):
+    index_folders(library, [tmp_path / "photos"])
+    make_image(tmp_path / "photos/new.png", 9)
+    messages = []
+    watch(library, [tmp_path / "disk"], 0, messages.append, rounds=2)
+    [message] = messages
+    assert "it is watched once it is there" in message
+    assert library.images.count() == 4
+
+
+def test_watch_rejects_a_file(tmp_path, capsys):
+    photo = make_image(tmp_path / "a.png", 0)
+    assert main(["watch", str(photo), "--library", str(tmp_path / "library")]) == 2
+    assert "is a file; give a folder" in capsys.readouterr().err
+
+
 def test_export_writes_all_sets_and_metadata_in_parts(library, tmp_path, capsys):
     parquet = pytest.importorskip("pyarrow.parquet")
     index_folders(library, [tmp_path / "photos"])

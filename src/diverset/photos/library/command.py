@@ -10,15 +10,16 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from diverset.data.walking import is_below
 from diverset.errors import DataError, OptionError
 from diverset.photos.library.catalog import INDEXED
 from diverset.photos.library.indexing import index_folders, remove_files
 from diverset.photos.library.library import Library
 from diverset.photos.library.result import IndexingResult, describe_ignored
-from diverset.photos.library.walking import is_below
 from diverset.runtime.memory import tune_glibc_malloc
 from diverset.runtime.progress import Progress
 from diverset.runtime.terminal import printable
@@ -35,11 +36,11 @@ def index(args: argparse.Namespace) -> int:
         return _forget(args)
     tables = [source for source in args.sources if Path(source).suffix.lower() in TABLES]
     folders = [source for source in args.sources if source not in tables]
+    expected = f"give a folder of photos, or a table ({', '.join(TABLES)})"
+    _reject_files(folders, expected)
     for folder in folders:
-        if not Path(folder).is_dir():
-            exists = Path(folder).exists()
-            problem = f"{folder} is a file" if exists else f"there is no folder {folder}"
-            raise DataError(f"{problem}; give a folder of photos, or a table ({', '.join(TABLES)})")
+        if not Path(folder).exists():
+            raise DataError(f"there is no folder {folder}; {expected}")
     tune_glibc_malloc()  # every batch allocates the same large blocks again
     with (
         Library.open_or_create(args.library, args.model, args.rebuild) as library,
@@ -55,6 +56,12 @@ def index(args: argparse.Namespace) -> int:
             _print_result(result)
         failed = [table for table in tables if not _index_table(library, table, args, progress)]
     return 2 if failed else 0
+
+
+def _reject_files(folders: Sequence[str], expected: str) -> None:
+    for folder in folders:
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise DataError(f"{folder} is a file; {expected}")
 
 
 def _index_table(
@@ -100,6 +107,7 @@ def watch(args: argparse.Namespace) -> int:
     """Keep the library up to date until interrupted."""
     from diverset.photos.library import watching
 
+    _reject_files(args.folders, "give a folder of photos; it is watched even if it is missing now")
     if not args.folders:
         with Library.open(args.library) as library:
             if not library.catalog.roots:

@@ -6,12 +6,14 @@ Polling 10,000 unchanged files takes a fraction of a second and opens none of th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
 from pathlib import Path
 
 from diverset.errors import DataError, IndexFileError, LockedError, RebuiltError
 from diverset.photos.library.indexing import index_folders
 from diverset.photos.library.library import Library
+from diverset.photos.library.result import IndexingResult
 
 
 def watch(
@@ -25,34 +27,50 @@ def watch(
 
     Args:
         library: opened by `Library.open_or_create`.
-        folders: to watch; if empty, all of the library.
+        folders: to watch, also those that do not exist yet; if empty, all of the library.
         interval: seconds between the end of a round and the next.
         report: called with a message when something changed.
         rounds: default: no limit.
     """
+    names = {str(folder) for folder in folders}
+    reported: set[str] = set()  # folders that were missing in the round before
     skipped: dict[str, str] = {}
     last_error = ""
-    while rounds is None or rounds > 0:
+    for number in islice(count(), rounds):
+        if number:
+            time.sleep(interval)
+        missing = {name for name in names if not Path(name).expanduser().is_dir()}
+        for name in sorted(missing - reported):
+            report(
+                f"there is no folder {name}; check the path. If its disk is not connected: its "
+                "indexed images stay in the library, and it is watched once it is there"
+            )
+        reported = missing
         try:
             with library.indexing_lock():
-                result = index_folders(library, folders)
-            newly_skipped = result.skipped.keys() - skipped.keys()
-            for action in result.repaired:
-                report(f"repaired: {action}")
-            if result.encoded or result.reused or result.removed or newly_skipped:
-                report(str(result))
-            for path, reason in result.skipped.items():
-                if skipped.get(path) != reason:
-                    report(f"skipped {path}: {reason}")
-            skipped, last_error = dict(result.skipped), ""
+                if names and missing == names:
+                    continue
+                result = index_folders(library, sorted(names - missing))
+            last_error = ""
         except RebuiltError:  # continuing would mix sets of two models
             raise
-        # A disk is not connected, or another process is indexing.
         except (DataError, IndexFileError, LockedError) as error:
             if str(error) != last_error:
                 report(str(error))
             last_error = str(error)
-        if rounds is not None:
-            rounds -= 1
-        if rounds != 0:
-            time.sleep(interval)
+            continue
+        _report_changes(result, skipped, report)
+        skipped = result.skipped
+
+
+def _report_changes(
+    result: IndexingResult, skipped: Mapping[str, str], report: Callable[[str], None]
+) -> None:
+    """Report what a round did; `skipped` is what the round before has reported."""
+    for action in result.repaired:
+        report(f"repaired: {action}")
+    new = {path: why for path, why in result.skipped.items() if skipped.get(path) != why}
+    if result.encoded or result.reused or result.removed or new:
+        report(str(result))
+    for path, reason in new.items():
+        report(f"skipped {path}: {reason}")
