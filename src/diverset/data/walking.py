@@ -95,22 +95,23 @@ class Walk:
         """Number of files under a root that are not images, by kind."""
         total: Counter[str] = Counter()
         for folder, kinds in self.ignored.items():
-            if folder == str(root) or is_below(folder, [root]):
+            if is_within(folder, [root]):
                 total += kinds
         return total
 
     def is_unreadable(self, path: str) -> bool:
         """Whether a path lies where this walk could not look."""
-        return is_below(path, self.unreadable) or path in self.unreadable
+        return is_within(path, self.unreadable)
 
 
-def is_below(path: str, roots: Iterable[str | Path]) -> bool:
-    """Whether a file lies in one of these folders.
+def is_within(path: str, roots: Iterable[str | Path]) -> bool:
+    """Whether a path is one of these folders or files, or lies in one of them.
 
-    >>> is_below("/a/b/c.jpg", ["/a/b"]), is_below("/a/bc.jpg", ["/a/b"])
-    (True, False)
+    >>> [is_within(path, ["/a/b"]) for path in ("/a/b/c.jpg", "/a/b", "/a/bc.jpg")]
+    [True, True, False]
     """
-    return any(path.startswith(str(root).rstrip(os.sep) + os.sep) for root in roots)
+    separated = (str(root).rstrip(os.sep) + os.sep for root in roots)
+    return any((path + os.sep).startswith(root) for root in separated)
 
 
 def _clamp_time(nanoseconds: int) -> int:

@@ -148,9 +148,9 @@ class Catalog:
         with self._transaction() as connection:
             connection.execute("DELETE FROM files")
             for table in tables:
-                self.put_rows("tables", [astuple(replace(table, size=0, mtime_ns=0, items=0))])
+                self.put_table(replace(table, size=0, mtime_ns=0, items=0))
             for key, value in {"build_id": uuid4().hex, **info}.items():
-                self.put_rows("info", [(key, json.dumps(value))])
+                self.set_info(key, value)
 
     def set_info(self, key: str, value: Any) -> None:
         """Store a value in `info`, such as the progress of indexing."""

@@ -1,4 +1,4 @@
-"""A new catalog from every intact row of a damaged one.
+"""Replacing a catalog, for example by one from every intact row of a damaged one.
 
 Files whose record is lost are found again by the next `diverset index`; if the model of the library
 is lost, it starts over with the folders that are left.
@@ -6,13 +6,14 @@ is lost, it starts over with the folders that are left.
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from diverset.photos.library.catalog import CATALOG_FILE, Catalog
 from diverset.runtime.checksums import row_checksum
-from diverset.runtime.files import delete_unused
 from diverset.runtime.sqlite import DATABASE_ERRORS, connect, overwrite
 
 TEMPORARY = "catalog.part"
@@ -22,22 +23,25 @@ REQUIRED = {"build_id", "model", "fingerprint", "dim", "alpha", "image_slots", "
 
 def salvage_catalog(folder: Path) -> None:
     """Replace a damaged catalog; call it with the lock of the library held."""
-    temporary = folder / TEMPORARY
-    temporary.mkdir(exist_ok=True)
-    for file in temporary.iterdir():  # of a repair that was interrupted
-        file.unlink()
     rows = {table: _intact_rows(folder / CATALOG_FILE, table) for table in TABLES}
     if not {row[0] for row in rows["info"]} >= REQUIRED:
         rows["info"] = rows["files"] = []
         rows["tables"] = [(path, 0, 0, 0, column) for path, _, _, _, column in rows["tables"]]
-    with closing(Catalog(temporary)) as catalog:
+    with replace_catalog(folder) as temporary, closing(Catalog(temporary)) as catalog:
         for table, values in rows.items():
             catalog.put_rows(table, values)
+
+
+@contextmanager
+def replace_catalog(folder: Path) -> Iterator[Path]:
+    """A folder for a new catalog, which replaces that of a library at the end of the block."""
+    temporary = folder / TEMPORARY
+    if temporary.exists():  # of a process that was interrupted
+        shutil.rmtree(temporary)
+    temporary.mkdir()
+    yield temporary
     overwrite(folder / CATALOG_FILE, temporary / CATALOG_FILE)
-    for file in temporary.iterdir():
-        delete_unused(file)
-    with suppress(OSError):
-        temporary.rmdir()
+    shutil.rmtree(temporary, ignore_errors=True)  # files in use: the next time
 
 
 def _intact_rows(file: Path, table: str) -> list[tuple[Any, ...]]:

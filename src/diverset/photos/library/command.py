@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from diverset.data.walking import is_below
+from diverset.data.walking import is_within
 from diverset.errors import DataError, OptionError
 from diverset.photos.library.catalog import INDEXED
 from diverset.photos.library.indexing import index_folders, remove_files
@@ -88,9 +88,7 @@ def _forget(args: argparse.Namespace) -> int:
         catalog = library.catalog
         for source in args.sources:
             path = os.path.abspath(source)
-            files = [
-                file for file in catalog.files() if file.path == path or is_below(file.path, [path])
-            ]
+            files = [file for file in catalog.files() if is_within(file.path, [path])]
             table = catalog.tables().get(path)
             if not files and table is None and Path(path) not in catalog.roots:
                 raise DataError(f"{path} is not in the library; see: diverset status")
@@ -162,20 +160,16 @@ def _print_result(result: IndexingResult) -> None:
         print(printable(f"ignored {describe_ignored(result.ignored)}"), file=sys.stderr)
     for path, reason in list(result.skipped.items())[:MAX_LISTED]:
         print(printable(f"skipped {path}: {reason}"), file=sys.stderr)
-    if len(result.skipped) > MAX_LISTED:
-        more = len(result.skipped) - MAX_LISTED
+    if (more := len(result.skipped) - MAX_LISTED) > 0:
         print(f"and {more:,} more; list them with: diverset status --skipped", file=sys.stderr)
 
 
 def _ignored(library: Library) -> Counter[str]:
     """Files that are not images, by kind, when the folders were last indexed."""
-    by_root: dict[str, dict[str, int]] = library.info.get("ignored", {})
     roots = {str(root) for root in library.catalog.roots}
-    total: Counter[str] = Counter()
-    for root, kinds in by_root.items():
-        if root in roots and not is_below(root, roots):  # a root in another one is counted there
-            total += Counter(kinds)
-    return total
+    outer = {root for root in roots if not is_within(root, roots - {root})}  # hold the others
+    by_root: dict[str, dict[str, int]] = library.info.get("ignored", {})
+    return sum((Counter(by_root.get(root, {})) for root in outer), Counter())
 
 
 def status(args: argparse.Namespace) -> int:

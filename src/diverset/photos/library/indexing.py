@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from diverset.data.walking import ImageFile, Walk, is_below
+from diverset.data.walking import ImageFile, Walk, is_within
 from diverset.errors import DataError
 from diverset.index.filter_language import is_storable
 from diverset.photos.library.catalog import PENDING, FileRecord
@@ -66,7 +66,7 @@ def index_folders(
     missing = [
         record
         for path, record in records.items()
-        if path not in present and is_below(path, walk.roots) and not walk.is_unreadable(path)
+        if path not in present and is_within(path, walk.roots) and not walk.is_unreadable(path)
     ]
     remove_files(library, missing)
     result.removed = len(missing)
@@ -112,9 +112,9 @@ def _protect_missing_roots(walk: Walk, files: Sequence[ImageFile], known: Iterab
     Their images stay in the library: the disk may just not be connected.
     """
     for root in walk.roots:
-        if any(is_below(file.path, [root]) for file in files):
+        if any(is_within(file.path, [root]) for file in files):
             continue
-        indexed = sum(is_below(path, [root]) for path in known)
+        indexed = sum(is_within(path, [root]) for path in known)
         if indexed:
             reason = walk.unreadable.get(str(root), "has no images any more")
             walk.unreadable[str(root)] = (

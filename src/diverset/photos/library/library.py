@@ -9,12 +9,12 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diverset.data.walking import is_below
+from diverset.data.walking import is_within
 from diverset.errors import DamagedError, IndexFileError, OptionError, RebuiltError
 from diverset.index.quick_checks import database_problem, holds_index, segment_problems
 from diverset.model.folder import DEFAULT
@@ -35,9 +35,9 @@ INDEXES = ("images", "texts")
 LOCK = "lock"
 
 
-def default_folder() -> Path:
-    """The user's own library."""
-    return user_data_folder() / "default"
+def library_folder(folder: str | Path | None) -> Path:
+    """The folder of a library; by default the user's own."""
+    return Path(folder).expanduser() if folder else user_data_folder() / "default"
 
 
 class Library:
@@ -51,14 +51,14 @@ class Library:
     @classmethod
     def open(cls, folder: str | Path | None = None) -> Library:
         """Open an existing library; default: the user's own."""
-        path = Path(folder).expanduser() if folder else default_folder()
+        path = library_folder(folder)
         option = f" --library {folder}" if folder else ""
-        if not (path / CATALOG_FILE).exists() and stored_indexes(path):
-            raise DamagedError(
-                f"{path / CATALOG_FILE}, with the list of indexed folders, is missing; index them "
-                f"again with diverset index FOLDER{option}, or restore a snapshot"
-            )
         if not (path / CATALOG_FILE).exists():
+            if stored_indexes(path):
+                raise DamagedError(
+                    f"{path / CATALOG_FILE}, with the list of indexed folders, is missing; index "
+                    f"them again with diverset index FOLDER{option}, or restore a snapshot"
+                )
             raise IndexFileError(
                 f"there is no library in {path}; check the path, or create one with: "
                 f"diverset index FOLDER{option}"
@@ -80,7 +80,7 @@ class Library:
             model: name or folder of a model; default: that of the library.
             rebuild: empty it first, for the same model or another; folders and tables are kept.
         """
-        path = Path(folder).expanduser() if folder else default_folder()
+        path = library_folder(folder)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -136,8 +136,7 @@ class Library:
     def damaged_segments(self) -> list[str]:
         """Segments that are missing or truncated; the next search or indexing rebuilds them."""
         folders = [self.index_folder(name) for name in INDEXES]
-        existing = [folder for folder in folders if folder.exists()]
-        return [problem for folder in existing for problem in segment_problems(folder)]
+        return [text for each in folders if each.exists() for text in segment_problems(each)]
 
     def index_folder(self, name: str) -> Path:
         """The folder of an index; each build of a library has its own."""
@@ -217,11 +216,7 @@ class Library:
         """Record what lies in these folders and cannot be in the catalog: names that are not
         UTF-8, unreadable folders, pipes and devices."""
         known: dict[str, str] = self.catalog.info.get(UNLISTED, {})
-        elsewhere = {
-            path: reason
-            for path, reason in known.items()
-            if not is_below(path, roots) and path not in map(str, roots)
-        }
+        elsewhere = {path: why for path, why in known.items() if not is_within(path, roots)}
         if elsewhere | reasons != known:
             self.catalog.set_info(UNLISTED, elsewhere | reasons)
 
@@ -274,15 +269,13 @@ class Library:
         return sum(table.items for table in self.catalog.tables().values())
 
 
-@contextmanager
-def library_lock(folder: Path) -> Iterator[None]:
+def library_lock(folder: Path) -> AbstractContextManager[None]:
     """The lock of the process that writes to a library."""
-    busy = (
+    return file_lock(
+        folder / LOCK,
         f"another process is writing to {folder}; wait for it to finish (diverset status shows "
-        "its progress)"
+        "its progress)",
     )
-    with file_lock(folder / LOCK, busy):
-        yield
 
 
 def stored_indexes(folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from diverset.photos.library.catalog import INDEXED
-from diverset.photos.library.library import Library, default_folder
+from diverset.photos.library.library import Library, library_folder
 from diverset.photos.library.snapshot import restore as restore_library
 from diverset.photos.library.snapshot import snapshot as take_snapshot
 from diverset.photos.library.verification import find_problems, missing_files, repair_library
@@ -14,7 +14,7 @@ from diverset.photos.library.verification import find_problems, missing_files, r
 
 def verify(args: argparse.Namespace) -> int:
     """Check the whole library, and repair it if asked to."""
-    folder = Path(args.library) if args.library else default_folder()
+    folder = library_folder(args.library)
     problems = _print_problems(folder)
     if problems and args.repair:
         for action in repair_library(folder):
@@ -47,7 +47,7 @@ def snapshot(args: argparse.Namespace) -> int:
 
 def restore(args: argparse.Namespace) -> int:
     """Replace the library by a snapshot."""
-    folder = Path(args.library) if args.library else default_folder()
+    folder = library_folder(args.library)
     restore_library(Path(args.snapshot), folder)
     with Library.open(folder) as library:
         print(f"{folder}: {library.catalog.count(INDEXED):,} photos restored")

@@ -32,25 +32,15 @@ ROTATED = (5, 6, 7, 8)  # EXIF orientations that swap width and height
 
 @dataclass(frozen=True, eq=False)
 class ReadResult:
-    """A file that was read.
-
-    Attributes:
-        file: the file.
-        digest: hash of its content.
-        pixels: what the network reads; None if the content is indexed already or unreadable.
-        copy_of: an indexed path with the same content.
-        metadata: for filters.
-        reason: why it cannot be read; empty if it can.
-        transient: whether the reason may lie outside the file, so that the next run tries again.
-    """
+    """A file that was read."""
 
     file: ImageFile
     digest: str = ""
-    pixels: Tensor | None = None
-    copy_of: str | None = None
+    pixels: Tensor | None = None  # None if the content is indexed already or unreadable
+    copy_of: str | None = None  # an indexed path with the same content
     metadata: dict[str, Any] = field(default_factory=dict)
-    reason: str = ""
-    transient: bool = False
+    reason: str = ""  # why it cannot be read
+    transient: bool = False  # the reason may lie outside the file: the next run tries again
 
 
 def read_image(

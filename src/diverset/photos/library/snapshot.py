@@ -18,20 +18,13 @@ from uuid import uuid4
 from diverset.errors import DamagedError, DataError, LockedError
 from diverset.index.schema import FILE as ITEMS_FILE
 from diverset.photos.library.catalog import CATALOG_FILE, Catalog
+from diverset.photos.library.catalog_repair import replace_catalog
 from diverset.photos.library.library import INDEXES, Library, library_lock
 from diverset.photos.library.verification import find_problems
 from diverset.runtime.files import sync, sync_folder
-from diverset.runtime.sqlite import (
-    connect,
-    copy_database,
-    open_file,
-    overwrite,
-    reading,
-    transaction,
-)
+from diverset.runtime.sqlite import connect, copy_database, open_file, reading, transaction
 
 ATTEMPTS = 100  # to find a moment at which no batch is being stored
-TEMPORARY = "restore.part"
 
 
 def snapshot(library: Library, target: Path) -> None:
@@ -61,15 +54,15 @@ def restore(source: Path, folder: Path) -> None:
         raise DamagedError(f"{source} cannot be restored: {problems[0]}")
     folder.mkdir(parents=True, exist_ok=True)
     with library_lock(folder):
-        build_id = uuid4().hex
-        with closing(Library.open(source)) as old:
+        with replace_catalog(folder) as temporary, Library.open(source) as old:
+            build_id = uuid4().hex
             for name in INDEXES:
                 if (old.index_folder(name) / ITEMS_FILE).exists():
                     _restore_index(old.index_folder(name), folder / f"{name}-{build_id[:16]}")
-            catalog = _copy_catalog(old.catalog, folder / TEMPORARY, build_id)
-        overwrite(folder / CATALOG_FILE, catalog)
-        shutil.rmtree(folder / TEMPORARY)
-        with closing(Library.open(folder)) as library:
+            old.catalog.backup(temporary / CATALOG_FILE)
+            with closing(Catalog(temporary)) as copy:
+                copy.set_info("build_id", build_id)
+        with Library.open(folder) as library:
             library.sweep()
 
 
@@ -129,17 +122,6 @@ def _restore_index(source: Path, target: Path) -> None:
         index.compact()
     _sync_all(target)
     sync_folder(target.parent)
-
-
-def _copy_catalog(catalog: Catalog, folder: Path, build_id: str) -> Path:
-    """A copy of a catalog for another build."""
-    if folder.exists():  # of a restore that was interrupted
-        shutil.rmtree(folder)
-    folder.mkdir()
-    catalog.backup(folder / CATALOG_FILE)
-    with closing(Catalog(folder)) as copy:
-        copy.set_info("build_id", build_id)
-    return folder / CATALOG_FILE
 
 
 def _sync_all(folder: Path) -> None:

@@ -38,7 +38,7 @@ def find_problems(folder: Path) -> list[str]:
             f"{CATALOG_FILE} is damaged in bytes that no table uses; every record is intact: "
             "--repair rewrites the file"
         )
-    with closing(library):
+    with library:
         for name in INDEXES:
             index = library.index_folder(name)
             if (index / ITEMS_FILE).exists():

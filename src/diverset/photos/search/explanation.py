@@ -22,19 +22,12 @@ SIDE, FOOTER, GAP, FONT_SIZE = 280, 46, 8, 17
 
 @dataclass(frozen=True)
 class MatchExplanation:
-    """Why an image matches a text.
+    """Why an image matches a text."""
 
-    Attributes:
-        score: the similarity of both sets.
-        shares: contribution of each element of the image; they sum to one.
-        cosines: the largest cosine of each element with an element of the text.
-        areas: the share of the image that each element attends to; None if it was not looked at.
-    """
-
-    score: float
-    shares: Float[np.ndarray, " slots"]
-    cosines: Float[np.ndarray, " slots"]
-    areas: Float[np.ndarray, " slots"] | None = None
+    score: float  # the similarity of both sets
+    shares: Float[np.ndarray, " slots"]  # of the elements of the image in the match; sum to one
+    cosines: Float[np.ndarray, " slots"]  # the largest of each element with one of the text
+    areas: Float[np.ndarray, " slots"] | None = None  # the shares of the image attended to
 
     def describe(self, element: int) -> str:
         """The share of an element in the match, and whether it attends to the whole image."""

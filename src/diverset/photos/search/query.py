@@ -13,23 +13,19 @@ are a standard deviation above average.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from diverset.errors import OptionError, check_count
+from diverset.errors import InputError, OptionError, check_count
 from diverset.evaluation.calibration import Calibration
 from diverset.index.set_store import Sets
-from diverset.photos.search.scoring import (
-    Cosines,
-    Scores,
-    coverage,
-    coverage_gradient,
-    weighted_smooth_chamfer,
-    weighted_smooth_chamfer_gradient,
-)
+from diverset.photos.element_numbers import check_element
+from diverset.photos.search import scoring
+from diverset.photos.search.scoring import Cosines, Scores
+from diverset.photos.search.text_sets import Elements
 
 IMAGE, TEXT, JOINT, EXCLUDED, UNRANKED = "image", "text", "joint", "excluded", "unranked"
 CALIBRATED = JOINT, UNRANKED, TEXT  # roles with probabilities; the first that a query has counts
@@ -110,39 +106,66 @@ class SearchQuery:
 class Clause:
     """One embedding set of a query, and how it counts.
 
-    Attributes:
-        elements: the set.
-        role: `IMAGE`; `TEXT` for the main and each required text; `JOINT` for all of them as one
-            text, in one order; `EXCLUDED`; or `UNRANKED` for a text that does not rank: its
-            similarity is calibrated, because scores by coverage or weights are not.
-        coverage: score by the least-matched element instead of smooth-Chamfer.
-        element_weights: of smooth-Chamfer; equal by default.
-        weight: of the image, or of all texts.
-        text: whose set it is, for a calibration; empty for an image.
+    The role is `IMAGE`; `TEXT` for the main and each required text; `JOINT` for all of them as one
+    text, in one order; `EXCLUDED`; or `UNRANKED` for a text that does not rank: its similarity is
+    calibrated, because scores by coverage or weights are not.
     """
 
-    elements: Float[np.ndarray, "slots dim"]
+    elements: Elements
     role: str = TEXT
-    coverage: bool = False
-    element_weights: Float[np.ndarray, " slots"] | None = None
-    weight: float = 1.0
-    text: str = ""
+    coverage: bool = False  # score by the least-matched element instead of smooth-Chamfer
+    element_weights: Float[np.ndarray, " slots"] | None = None  # of smooth-Chamfer; None: equal
+    weight: float = 1.0  # of the image, or of all texts
+    text: str = ""  # whose set it is, for a calibration
 
     def score(self, cosines: Cosines, alpha: float) -> Scores:
         if self.coverage:
-            return coverage(cosines)
-        return weighted_smooth_chamfer(cosines, alpha, self.element_weights)
+            return scoring.coverage(cosines)
+        return scoring.weighted_smooth_chamfer(cosines, alpha, self.element_weights)
 
     def contributions(self, cosines: Cosines, alpha: float) -> Cosines:
         """The gradient of the score with respect to the cosines (Eq. 8)."""
         if self.coverage:
-            return coverage_gradient(cosines)
-        return weighted_smooth_chamfer_gradient(cosines, alpha, self.element_weights)
+            return scoring.coverage_gradient(cosines)
+        return scoring.weighted_smooth_chamfer_gradient(cosines, alpha, self.element_weights)
 
     @property
     def is_plain(self) -> bool:
         """Whether this is smooth-Chamfer as in the paper, with equal weights."""
         return not self.coverage and self.element_weights is None
+
+
+def make_clauses(
+    query: SearchQuery,
+    encode_text: Callable[[str], Elements],
+    image: Elements | None = None,
+    element: int | None = None,
+) -> list[Clause]:
+    """The clauses of a query; `element` is the only one of the image that counts."""
+    texts = query.texts
+    if not texts and image is None:
+        raise InputError("there is nothing to search for; give a text or an image")
+
+    def text_clause(text: str, role: str, weight: float = 1.0) -> Clause:
+        return Clause(encode_text(text), role, weight=weight, text=text)
+
+    weight = 1.0 if image is None else query.balance
+    clauses = [text_clause(text, TEXT, weight) for text in texts]
+    if query.has_text and (query.coverage or query.weights):
+        weights = np.array(query.weights, np.float64) if query.weights else None
+        clauses[0] = replace(clauses[0], coverage=query.coverage, element_weights=weights)
+        if len(texts) == 1:
+            clauses.append(text_clause(query.text, UNRANKED))
+    if len(texts) > 1:
+        clauses += [text_clause(text, JOINT, weight) for text in query.joint_texts]
+    clauses += [text_clause(text, EXCLUDED) for text in query.excluded]
+    if image is not None:
+        if element is not None:
+            check_element(element, len(image))
+            image = image[[element]]
+        weight = 1 - query.balance if texts else 1.0
+        clauses.insert(0, Clause(image, IMAGE, coverage=element is not None, weight=weight))
+    return clauses
 
 
 class CombinedScore:
@@ -165,7 +188,7 @@ class CombinedScore:
         self.clauses, self.alpha, self.calibration = clauses, alpha, calibration
         self.elements = np.concatenate([clause.elements for clause in clauses])
         self._ends = np.cumsum([len(clause.elements) for clause in clauses])
-        self._mean, self._std = np.zeros(len(clauses)), np.full(len(clauses), 1e-6)
+        self._mean, self._std = np.zeros(len(clauses)), np.ones(len(clauses))
         if sample is not None and len(sample):
             cosines = np.einsum("qd,nsd->nqs", self.elements, sample, optimize=True)
             scores = self.per_clause(cosines)

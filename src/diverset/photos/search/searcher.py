@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from diverset.errors import InputError, OptionError
 from diverset.evaluation.calibration import Calibration, Confidence, load_calibration
@@ -17,23 +18,13 @@ from diverset.index.explain import contributions
 from diverset.index.filter_language import Filter
 from diverset.index.set_store import Hit, Sets
 from diverset.model.spec import parse_spec
-from diverset.photos.element_numbers import check_element
 from diverset.photos.library.library import Library
 from diverset.photos.search.copies import Copies
 from diverset.photos.search.filtering import photo_filter
 from diverset.photos.search.groups import group
 from diverset.photos.search.hints import Speller, exclusion_hint
-from diverset.photos.search.probabilities import HitProbabilities, hit_probabilities
-from diverset.photos.search.query import (
-    EXCLUDED,
-    IMAGE,
-    JOINT,
-    TEXT,
-    UNRANKED,
-    Clause,
-    CombinedScore,
-    SearchQuery,
-)
+from diverset.photos.search.probabilities import hit_probabilities
+from diverset.photos.search.query import CombinedScore, SearchQuery, make_clauses
 from diverset.photos.search.result import SearchHit, SearchResult
 from diverset.photos.search.scoring import Cosines
 from diverset.photos.search.text_sets import Elements, TextSets
@@ -49,21 +40,13 @@ ENCODED_ON_ONE_THREAD = 64  # texts; encoding more at once is worth several thre
 
 @dataclass(frozen=True)
 class PreparedSearch:
-    """A query whose texts are encoded.
-
-    Attributes:
-        query: as given.
-        filter: of the query, parsed.
-        score: by which images are ranked.
-        count: number of different images to rank.
-        fetch_count: number of hits to fetch from the index first: also those that are left out.
-    """
+    """A query whose texts are encoded, and whose filter is parsed."""
 
     query: SearchQuery
     filter: Filter | None
     score: CombinedScore
-    count: int
-    fetch_count: int
+    count: int  # of different images to rank
+    fetch_count: int  # of hits to fetch from the index first: also those that are left out
 
 
 class Searcher:
@@ -112,7 +95,7 @@ class Searcher:
         """A query with everything that is needed to rank images; arguments as in `search`."""
         index = self.library.images
         filter = photo_filter(query.filter, index) if query.filter is not None else None
-        clauses = self._clauses(query, image, element)
+        clauses = make_clauses(query, self.encode_text, image, element)
         sample = self._sample() if len(clauses) > 1 else None
         score = CombinedScore(clauses, sample, self.alpha, self.calibration)
         left_out = 0 if query.leave_out is None else 1 + len(self.copies().others(query.leave_out))
@@ -127,16 +110,15 @@ class Searcher:
         ranked = self._folded_hits(prepared, fetched)
         copies = self.copies()
         total = copies.count(self.library.images, prepared.filter, query.leave_out)
-        probabilities = None
+        probabilities, confidence = None, None
         if self.calibration and query.texts and ranked:
-            probabilities = hit_probabilities(
+            probabilities, confidence = hit_probabilities(
                 self.calibration, query, score, _cosines(ranked), max(total, len(ranked))
             )
-        shown = slice(query.offset, query.offset + query.k)
-        hits = self._describe(ranked, score.contributions, probabilities, copies.others)[shown]
+        hits = _describe(ranked, score.contributions, probabilities, copies)
+        hits = hits[query.offset : query.offset + query.k]
         if query.min_probability is not None:
             hits = self._probable(hits, query.min_probability)
-        confidence = probabilities.confidence if probabilities else None
         return SearchResult(hits, confidence, self._note(query, confidence), total)
 
     def _note(self, query: SearchQuery, confidence: Confidence | None) -> str | None:
@@ -158,7 +140,7 @@ class Searcher:
         if not self.library.texts.count():
             raise InputError("the library has no texts; add some with: diverset index captions.csv")
         [hits] = self.library.texts.search(image[None], k)
-        described = self._describe(hits, partial(contributions, alpha=self.alpha))
+        described = _describe(hits, partial(contributions, alpha=self.alpha))
         return SearchResult(described, total=self.library.texts.count())
 
     def _probable(self, hits: Sequence[SearchHit], least: float) -> list[SearchHit]:
@@ -173,7 +155,6 @@ class Searcher:
         return [hit for hit in hits if (hit.probability or 0.0) >= least]
 
     def groups(self, hits: Sequence[SearchHit]) -> list[list[SearchHit]]:
-        """Hits in groups by how similar the elements are that matched."""
         stored = self.library.images.get([hit.id for hit in hits])
         sets = dict(zip(stored.ids, stored.sets, strict=True))
         present = [hit for hit in hits if hit.id in sets]  # the others were deleted meanwhile
@@ -181,7 +162,6 @@ class Searcher:
         return [[present[rank] for rank in ranks] for ranks in group(elements)]
 
     def _encode_texts(self, texts: Sequence[str]) -> Sets:
-        """The sets of texts."""
         few = len(texts) <= ENCODED_ON_ONE_THREAD
         with torch_threads(1) if few else nullcontext():
             sets = self.library.text_model.encode_texts(
@@ -202,34 +182,6 @@ class Searcher:
         encoded: Elements = encoder.encode([encoder.preprocess.pixels(encoder.open(path))])[0]
         return encoded
 
-    def _clauses(
-        self, query: SearchQuery, image: Elements | None, element: int | None
-    ) -> list[Clause]:
-        texts = query.texts
-        if not texts and image is None:
-            raise InputError("there is nothing to search for; give a text or an image")
-        clauses = []
-        if image is not None:
-            if element is not None:
-                check_element(element, len(image))
-                image = image[[element]]
-            weight = 1 - query.balance if texts else 1.0
-            clauses.append(Clause(image, IMAGE, coverage=element is not None, weight=weight))
-        weight = 1.0 if image is None else query.balance
-        clauses += [self._text_clause(text, TEXT, weight) for text in texts]
-        if query.has_text and (query.coverage or query.weights):
-            row, plain = len(clauses) - len(texts), self.encode_text(query.text)
-            weights = np.array(query.weights, np.float64) if query.weights else None
-            clauses[row] = Clause(plain, TEXT, query.coverage, weights, weight, query.text)
-            if len(texts) == 1:
-                clauses.append(self._text_clause(query.text, UNRANKED))
-        if len(texts) > 1:
-            clauses += [self._text_clause(text, JOINT, weight) for text in query.joint_texts]
-        return clauses + [self._text_clause(text, EXCLUDED) for text in query.excluded]
-
-    def _text_clause(self, text: str, role: str, weight: float = 1.0) -> Clause:
-        return Clause(self.encode_text(text), role, weight=weight, text=text)
-
     def copies(self) -> Copies:
         """Files with identical content; read again when the catalog has changed."""
         state = self.library.catalog.state
@@ -249,12 +201,9 @@ class Searcher:
             count, hits = 2 * count, None  # many of them are copies
 
     def _hits(self, score: CombinedScore, k: int, filter: Filter | None) -> list[Hit]:
-        index, first = self.library.images, score.clauses[0]
-        if len(score.clauses) > 1:
-            return index.search_by(score.elements, score, k, filter)
         if score.is_plain:
-            return index.search(first.elements[None], k, filter)[0]
-        return index.search_by(first.elements, partial(first.score, alpha=self.alpha), k, filter)
+            return self.library.images.search(score.elements[None], k, filter)[0]
+        return self.library.images.search_by(score.elements, score, k, filter)
 
     def _sample(self) -> Sets:
         """Random sets of the collection; drawn again when its size changes."""
@@ -263,23 +212,27 @@ class Searcher:
             self._samples = {count: self.library.images.sample(SAMPLE)}
         return self._samples[count]
 
-    def _describe(
-        self,
-        hits: Sequence[Hit],
-        explain: Callable[[Cosines], Cosines],
-        probabilities: HitProbabilities | None = None,
-        others: Callable[[str], Sequence[str]] = lambda _: (),
-    ) -> list[SearchHit]:
-        """Hits with the contributions of their elements to the score that ranked them, and the
-        other files with the content of each."""
-        if not hits:
-            return []
-        values = [None] * len(hits) if probabilities is None else probabilities.values.tolist()
-        explained = zip(hits, values, explain(_cosines(hits)), strict=True)
-        return [
-            SearchHit(hit.id, hit.score, probability, hit.metadata, pairs, others(hit.id))
-            for hit, probability, pairs in explained
-        ]
+
+def _describe(
+    hits: Sequence[Hit],
+    explain: Callable[[Cosines], Cosines],
+    probabilities: Float[np.ndarray, " hits"] | None = None,
+    copies: Copies | None = None,
+) -> list[SearchHit]:
+    """Hits with the contributions of their elements to the score that ranked them."""
+    if not hits:
+        return []
+    return [
+        SearchHit(
+            hit.id,
+            hit.score,
+            None if probabilities is None else float(probabilities[rank]),
+            hit.metadata,
+            pairs,
+            copies.others(hit.id) if copies else (),
+        )
+        for rank, (hit, pairs) in enumerate(zip(hits, explain(_cosines(hits)), strict=True))
+    ]
 
 
 def _cosines(hits: Sequence[Hit]) -> Cosines:

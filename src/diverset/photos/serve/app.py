@@ -27,6 +27,7 @@ from diverset.photos.search.explanation import explain_match
 from diverset.photos.search.query import SearchQuery
 from diverset.photos.search.search_together import Search
 from diverset.photos.search.text_sets import Elements
+from diverset.photos.serve import schemas
 from diverset.photos.serve.admission import Admission
 from diverset.photos.serve.body import BodyReader
 from diverset.photos.serve.disconnects import CLIENT_GONE, unless_disconnected
@@ -35,25 +36,14 @@ from diverset.photos.serve.guard import Guard
 from diverset.photos.serve.item_routes import add_items
 from diverset.photos.serve.limits import Limits
 from diverset.photos.serve.metrics import MetricsMiddleware
-from diverset.photos.serve.schemas import (
-    ElementMatch,
-    ErrorResponse,
-    ExplainRequest,
-    ExplainResponse,
-    FilterParams,
-    LibraryStatus,
-    SearchRequest,
-    SearchResponse,
-    SimilarRequest,
-    UploadRequest,
-)
 from diverset.photos.serve.state import ServerState
 from diverset.photos.serve.uploads import check_upload
 
 STATIC = Path(__file__).parent / "static"
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": ErrorResponse} for code in (400, 401, 403, 404, 408, 413, 422, 429, 503)
+    code: {"model": schemas.ErrorResponse} for code in (400, 401, 403, 404, 408, 413, 422, 429, 503)
 }
+NO_QUERY = [Depends(reject_query)]  # for routes without parameters in the address
 QUERY_FIELDS = {field.name for field in fields(SearchQuery)}
 MAX_CONDITIONS = 32  # of a filter; each reads all items
 
@@ -115,8 +105,8 @@ def _add_monitoring(app: FastAPI, state: ServerState) -> None:
         is_ready = state.ready.is_set() and not state.outdated
         return JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
-    @app.get("/status", dependencies=[Depends(state.check), Depends(reject_query)])
-    def status() -> LibraryStatus:
+    @app.get("/status", dependencies=[Depends(state.check), *NO_QUERY])
+    def status() -> schemas.LibraryStatus:
         """What the library contains, and the progress of indexing."""
         return state.status()
 
@@ -127,30 +117,32 @@ def _add_monitoring(app: FastAPI, state: ServerState) -> None:
 
 
 def _add_search(app: APIRouter, state: ServerState, limits: Limits) -> None:
-    @app.post("/search", dependencies=[Depends(reject_query)], response_model=SearchResponse)
-    async def search(http: Request, request: SearchRequest) -> Response:
+    @app.post("/search", dependencies=NO_QUERY, response_model=schemas.SearchResponse)
+    async def search(http: Request, request: schemas.SearchRequest) -> Response:
         """Images for a text, alone or beside an indexed image."""
         id_ = request.image_id
         image = partial(state.elements, id_) if id_ else None
         return await _search(http, state, request, image, leave_out=id_)
 
-    @app.get("/search", response_model=SearchResponse)
+    @app.get("/search", response_model=schemas.SearchResponse)
     async def search_by_address(
-        http: Request, request: Annotated[SearchRequest, Query()]
+        http: Request, request: Annotated[schemas.SearchRequest, Query()]
     ) -> Response:
         """The same as `POST /search`, with its fields in the address."""
         return await search(http, request)
 
-    @app.get("/similar", response_model=SearchResponse)
-    async def similar(http: Request, request: Annotated[SimilarRequest, Query()]) -> Response:
+    @app.get("/similar", response_model=schemas.SearchResponse)
+    async def similar(
+        http: Request, request: Annotated[schemas.SimilarRequest, Query()]
+    ) -> Response:
         """Images similar to an indexed image, or to one of its elements."""
         image = partial(state.elements, request.id)
         element = None if request.element is None else element_index(request.element)
         return await _search(http, state, request, image, element, request.id)
 
-    @app.post("/similar", dependencies=[Depends(reject_query)], response_model=SearchResponse)
+    @app.post("/similar", dependencies=NO_QUERY, response_model=schemas.SearchResponse)
     async def similar_to_upload(
-        http: Request, request: Annotated[UploadRequest, File()]
+        http: Request, request: Annotated[schemas.UploadRequest, File()]
     ) -> Response:
         """Images similar to an upload, which is not stored, alone or beside a text."""
         data = await request.image.read(limits.bytes + 1)
@@ -159,22 +151,22 @@ def _add_search(app: APIRouter, state: ServerState, limits: Limits) -> None:
         return await _search(http, state, request, image)
 
     @app.get("/explain")
-    def explain(request: Annotated[ExplainRequest, Query()]) -> ExplainResponse:
+    def explain(request: Annotated[schemas.ExplainRequest, Query()]) -> schemas.ExplainResponse:
         """Which elements of an image match a text, and how much."""
         image = state.elements(request.id)
         match = explain_match(state.encode_text(request.text), image, state.searcher.alpha)
         pairs = zip(match.shares.tolist(), match.cosines.tolist(), strict=True)
         elements = [
-            ElementMatch(element=element_number(element), share=share, cosine=cosine)
+            schemas.ElementMatch(element=element_number(element), share=share, cosine=cosine)
             for element, (share, cosine) in enumerate(pairs)
         ]
-        return ExplainResponse(score=match.score, elements=elements)
+        return schemas.ExplainResponse(score=match.score, elements=elements)
 
 
 async def _search(
     http: Request,
     state: ServerState,
-    request: FilterParams,
+    request: schemas.FilterParams,
     image: Elements | Callable[[], Elements] | None,
     element: int | None = None,
     leave_out: str | None = None,

@@ -14,16 +14,7 @@ from diverset.errors import DataError
 from diverset.model.overlays import attended_area
 from diverset.photos.element_numbers import element_index
 from diverset.photos.search.explanation import WHOLE_IMAGE
-from diverset.photos.serve.schemas import (
-    ElementAreas,
-    ImageRequest,
-    ItemInfo,
-    ItemList,
-    ItemRequest,
-    ItemsRequest,
-    OriginalRequest,
-    OverlayRequest,
-)
+from diverset.photos.serve import schemas
 from diverset.photos.serve.state import ServerState
 
 IMAGE_SIDES = (256, 512, 1024, 2048)  # longer side in pixels
@@ -36,18 +27,18 @@ SHOWN_BY_BROWSERS = {
 
 def add_items(app: APIRouter, state: ServerState) -> None:
     @app.get("/items")
-    def items(request: Annotated[ItemsRequest, Query()]) -> ItemList:
+    def items(request: Annotated[schemas.ItemsRequest, Query()]) -> schemas.ItemList:
         """The indexed images, ordered by path."""
         ids = state.list_ids(request.offset, request.limit)
-        return ItemList(total=state.status().images, ids=ids)
+        return schemas.ItemList(total=state.status().images, ids=ids)
 
     @app.get("/items/info")
-    def info(request: Annotated[ItemRequest, Query()]) -> ItemInfo:
+    def info(request: Annotated[schemas.ItemRequest, Query()]) -> schemas.ItemInfo:
         """An image's number of elements, metadata and identical copies."""
         return state.info(request.id)
 
     @app.get("/items/image", response_class=Response)
-    def image(http: Request, request: Annotated[ImageRequest, Query()]) -> Response:
+    def image(http: Request, request: Annotated[schemas.ImageRequest, Query()]) -> Response:
         """An image as a JPEG of one of a few sizes."""
         side = request.side
         if side not in IMAGE_SIDES:
@@ -57,7 +48,7 @@ def add_items(app: APIRouter, state: ServerState) -> None:
         return _revalidated(http, tag, "image/jpeg", lambda: state.thumbnail(file, side))
 
     @app.get("/items/overlay", response_class=Response)
-    def overlay(http: Request, request: Annotated[OverlayRequest, Query()]) -> Response:
+    def overlay(http: Request, request: Annotated[schemas.OverlayRequest, Query()]) -> Response:
         """Where an element attended to, as a transparent PNG to lay over the image."""
         file = state.present_file(request.id)
         index = element_index(request.element)
@@ -65,14 +56,16 @@ def add_items(app: APIRouter, state: ServerState) -> None:
         return _revalidated(http, tag, "image/png", lambda: state.overlay(file, index))
 
     @app.get("/items/elements")
-    def elements(request: Annotated[ItemRequest, Query()]) -> ElementAreas:
+    def elements(request: Annotated[schemas.ItemRequest, Query()]) -> schemas.ElementAreas:
         """The share of an image that each of its elements attends to."""
         maps = state.element_maps(state.present_file(request.id))
         areas = [attended_area(element) for element in maps]
-        return ElementAreas(areas=areas, whole_image=[area >= WHOLE_IMAGE for area in areas])
+        return schemas.ElementAreas(
+            areas=areas, whole_image=[area >= WHOLE_IMAGE for area in areas]
+        )
 
     @app.get("/items/original", response_class=Response)
-    def original(request: Annotated[OriginalRequest, Query()]) -> Response:
+    def original(request: Annotated[schemas.OriginalRequest, Query()]) -> Response:
         """The indexed file as it is, with all its metadata; not if it has changed since."""
         data = state.original(state.present_file(request.id))
         name = os.path.basename(request.id)

@@ -18,7 +18,7 @@ from PIL import Image
 from prometheus_client import CollectorRegistry, Gauge
 from torch import Tensor
 
-from diverset.data.walking import is_below
+from diverset.data.walking import is_within
 from diverset.errors import DiversetError, NotFoundError, RebuiltError
 from diverset.index.set_store import Records
 from diverset.model.overlays import COLOURS, scale_to_side, transparent_overlay
@@ -92,7 +92,7 @@ class ServerState:
         progress = self.library.indexing_progress()
         return LibraryStatus(
             images=catalog.count(INDEXED),
-            texts=sum(table.items for table in catalog.tables().values()),
+            texts=self.library.recorded_items("texts"),
             skipped=catalog.count(SKIPPED),
             folders=[str(root) for root in catalog.roots],
             model=self.library.info["fingerprint"],
@@ -102,7 +102,7 @@ class ServerState:
     def file(self, id: str) -> FileRecord:
         """An indexed image under an indexed folder; no other file is ever read."""
         file = None if "\0" in id else self.library.indexed_file(id)
-        if file is None or not is_below(id, self.library.catalog.roots):
+        if file is None or not is_within(id, self.library.catalog.roots):
             raise NotFoundError(NO_IMAGE)
         return file
 
