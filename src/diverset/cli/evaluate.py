@@ -11,6 +11,7 @@ from diverset.cli.options import (
     add_data_options,
     add_device,
     add_flag,
+    add_precision,
     count,
     element,
     path,
@@ -62,12 +63,7 @@ def add_evaluate(verbs: Verbs) -> None:
         help="compare with this model or ensemble by a paired bootstrap over images",
     )
     _add_measurements(parser.add_argument_group("additional measurements"))
-    parser.add_argument(
-        "--precision",
-        default="float32",
-        choices=["float32", "bfloat16"],
-        help="precision of the encoders and of cross-attention",
-    )
+    add_precision(parser, "precision of the encoders and of cross-attention")
     add_cache(parser)
     add_device(parser)
     add_flag(parser, "--json", "print JSON")

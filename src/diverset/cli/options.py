@@ -16,12 +16,10 @@ MODEL = (
 
 
 def add_flag(parser: argparse._ActionsContainer, name: str, help: str) -> None:
-    """An option without a value."""
     parser.add_argument(name, action="store_true", help=help)
 
 
 def add_library(parser: argparse.ArgumentParser) -> None:
-    """The option that names the library."""
     parser.add_argument(
         "--library",
         type=path,
@@ -45,7 +43,6 @@ def add_data_options(group: argparse._ActionsContainer) -> None:
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    """The option that names the feature cache."""
     parser.add_argument(
         "--cache",
         type=path,
@@ -55,10 +52,14 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """The option that names the device."""
     parser.add_argument(
         "--device", default="auto", help="cpu, cuda, ... (default: auto, a GPU if there is one)"
     )
+
+
+def add_precision(parser: argparse.ArgumentParser, help: str) -> None:
+    choices = ("float32", "bfloat16")
+    parser.add_argument("--precision", default="float32", choices=choices, help=help)
 
 
 def add_rank(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diverset.cli.options import MODEL, add_device, add_flag, add_rank, count, path
+from diverset.cli.options import MODEL, add_device, add_flag, add_precision, add_rank, count, path
 from diverset.cli.verb import Run, Verbs, add_verb, imported
 
 if TYPE_CHECKING:
@@ -38,12 +38,7 @@ def add_encode(verbs: Verbs) -> None:
     add_rank(parser)
     parser.add_argument("--shard-size", type=count, default=10_000, help="items per shard")
     add_device(parser)
-    parser.add_argument(
-        "--precision",
-        default="float32",
-        choices=["float32", "bfloat16"],
-        help="bfloat16 is faster on CPUs that support it",
-    )
+    add_precision(parser, "bfloat16 is faster on CPUs that support it")
 
 
 def _add_source(group: argparse._ArgumentGroup) -> None:

@@ -29,21 +29,13 @@ class ImageFile:
 
 @dataclass
 class Walk:
-    """One pass over folders; iterate over it, then read what it left out.
-
-    Attributes:
-        roots: where to start.
-        avoid: folders that are never entered.
-        unreadable: paths that could not be read, with the reason.
-        ignored: number of files that are not images, by folder and kind (their suffix).
-        special: named pipes, sockets and devices, with their kind.
-    """
+    """One pass over folders; iterate over it, then read what it left out."""
 
     roots: Sequence[Path]
-    avoid: Sequence[Path] = ()
-    unreadable: dict[str, str] = field(default_factory=dict)
-    ignored: dict[str, Counter[str]] = field(default_factory=dict)
-    special: dict[str, str] = field(default_factory=dict)
+    avoid: Sequence[Path] = ()  # folders that are never entered
+    unreadable: dict[str, str] = field(default_factory=dict)  # paths, with the reason
+    ignored: dict[str, Counter[str]] = field(default_factory=dict)  # by folder and suffix
+    special: dict[str, str] = field(default_factory=dict)  # pipes, sockets, devices: their kind
     _entered: set[tuple[int, int]] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[ImageFile]:

@@ -201,7 +201,6 @@ class Catalog:
         return int(version), self._connection.total_changes
 
     def put_files(self, files: Iterable[FileRecord]) -> None:
-        """Insert or replace records."""
         self.put_rows("files", map(astuple, files))
 
     def remove_files(self, paths: Iterable[str]) -> None:

@@ -102,7 +102,6 @@ def _forget(args: argparse.Namespace) -> int:
 
 
 def watch(args: argparse.Namespace) -> int:
-    """Keep the library up to date until interrupted."""
     from diverset.photos.library import watching
 
     _reject_files(args.folders, "give a folder of photos; it is watched even if it is missing now")
@@ -119,7 +118,6 @@ def watch(args: argparse.Namespace) -> int:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write the sets, or the model, for other programs."""
     from diverset.photos.library import exporting
 
     if args.onnx:
@@ -173,7 +171,6 @@ def _ignored(library: Library) -> Counter[str]:
 
 
 def status(args: argparse.Namespace) -> int:
-    """Print what the library contains."""
     with Library.open(args.library) as library:
         catalog = library.catalog
         skipped = library.skipped()

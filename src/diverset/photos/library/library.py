@@ -254,7 +254,6 @@ class Library:
         return SetIndex.create(folder, self.index_settings(name))
 
     def index_settings(self, name: str) -> IndexSettings:
-        """The settings of an index of this library."""
         from diverset.index import IndexSettings
 
         slots = self.info["image_slots" if name == "images" else "text_slots"]

@@ -13,7 +13,6 @@ from diverset.photos.library.verification import find_problems, missing_files, r
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Check the whole library, and repair it if asked to."""
     folder = library_folder(args.library)
     problems = _print_problems(folder)
     if problems and args.repair:
@@ -38,7 +37,6 @@ def _print_problems(folder: Path) -> list[str]:
 
 
 def snapshot(args: argparse.Namespace) -> int:
-    """Copy the library as it is now."""
     with Library.open(args.library) as library:
         take_snapshot(library, Path(args.target))
     print(f"{args.target}: a complete library; go back to it with diverset restore {args.target}")
@@ -46,7 +44,6 @@ def snapshot(args: argparse.Namespace) -> int:
 
 
 def restore(args: argparse.Namespace) -> int:
-    """Replace the library by a snapshot."""
     folder = library_folder(args.library)
     restore_library(Path(args.snapshot), folder)
     with Library.open(folder) as library:

@@ -69,12 +69,11 @@ def reconcile(library: Library, name: str) -> list[str]:
         for table in library.catalog.tables().values():
             library.catalog.put_table(replace(table, size=0, mtime_ns=0))
     getattr(library, name).delete(sorted(orphans))
-    actions = []
-    if lost:
-        actions.append(f"{len(lost):,} {name} without a set are encoded again")
-    if orphans:
-        actions.append(f"{len(orphans):,} sets without a record removed")
-    return actions
+    actions = (
+        (lost, f"{name} without a set are encoded again"),
+        (orphans, "sets without a record removed"),
+    )
+    return [f"{len(ids):,} {action}" for ids, action in actions if ids]
 
 
 def differences(library: Library, name: str) -> tuple[set[str], set[str]]:

@@ -21,12 +21,8 @@ def index_table(
 ) -> tuple[int, int]:
     """Index the texts of a .csv, .tsv or .parquet; returns (texts, newly encoded texts).
 
-    Args:
-        library: opened by `Library.open_or_create`.
-        file: the table, identified by its path; texts are identified by their row.
-        column: of the texts; default: the column of the last run, else the first of caption, text
-            and title that exists.
-        progress: updated after every batch.
+    Texts are identified by the path of the table and their row. By default they are in the column
+    of the last run, else in the first of caption, text and title that exists.
     """
     path = Path(os.path.abspath(file))
     if not path.is_file():

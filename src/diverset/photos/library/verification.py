@@ -52,18 +52,11 @@ def find_problems(folder: Path) -> list[str]:
 
 def _disagreements(library: Library, name: str) -> list[str]:
     lost, orphans = differences(library, name)
-    problems = []
-    if lost:
-        problems.append(
-            f"{name}: {a_few(sorted(lost))} are in the catalog but have no set; "
-            "diverset index encodes them again"
-        )
-    if orphans:
-        problems.append(
-            f"{name}: {a_few(sorted(orphans))} have a set but are not in the catalog; "
-            "--repair removes them"
-        )
-    return problems
+    descriptions = (
+        (lost, "are in the catalog but have no set; diverset index encodes them again"),
+        (orphans, "have a set but are not in the catalog; --repair removes them"),
+    )
+    return [f"{name}: {a_few(sorted(ids))} {problem}" for ids, problem in descriptions if ids]
 
 
 def missing_files(library: Library) -> list[str]:

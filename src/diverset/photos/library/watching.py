@@ -23,14 +23,10 @@ def watch(
     report: Callable[[str], None],
     rounds: int | None = None,
 ) -> None:
-    """Index changes until interrupted.
+    """Index changes until interrupted, or for some rounds, and report them.
 
-    Args:
-        library: opened by `Library.open_or_create`.
-        folders: to watch, also those that do not exist yet; if empty, all of the library.
-        interval: seconds between the end of a round and the next.
-        report: called with a message when something changed.
-        rounds: default: no limit.
+    `folders` may be missing at first; if there are none, all of the library are watched. `interval`
+    is the time in seconds between the end of a round and the next.
     """
     names = {str(folder) for folder in folders}
     reported: set[str] = set()  # folders that were missing in the round before

@@ -41,7 +41,6 @@ def search(args: argparse.Namespace) -> int:
 
 
 def similar(args: argparse.Namespace) -> int:
-    """Find photos similar to an image."""
     with Library.open(args.library) as library:
         searcher = Searcher(library)
         image = searcher.encode_image(args.file)
@@ -54,7 +53,6 @@ def similar(args: argparse.Namespace) -> int:
 
 
 def caption(args: argparse.Namespace) -> int:
-    """Find texts for an image."""
     with Library.open(args.library) as library:
         searcher = Searcher(library)
         hits = searcher.captions(searcher.encode_image(args.file), args.n).hits
@@ -67,7 +65,6 @@ def caption(args: argparse.Namespace) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
-    """Draw why an image matches a text."""
     from PIL import Image
 
     from diverset.photos.search.explanation import draw_explanation

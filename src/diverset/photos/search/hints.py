@@ -36,9 +36,8 @@ def exclusion_hint(text: str) -> str | None:
 class Speller:
     """Suggests common words of the training captions in place of unknown ones.
 
-    Args:
-        counts: number of training captions that contain each word.
-        is_word: whether a word is known otherwise, for example to the tokenizer.
+    `counts` is the number of training captions that contain each word; `is_word` tells whether a
+    word is known otherwise, for example to the tokenizer.
     """
 
     def __init__(self, counts: Mapping[str, int], is_word: Callable[[str], bool]) -> None:

@@ -169,21 +169,14 @@ def make_clauses(
 
 
 class CombinedScore:
-    """Several clauses as one score of the cosines of all their elements.
-
-    Args:
-        clauses: at least one of them `IMAGE` or `TEXT`.
-        sample: sets of the collection, for means and standard deviations; None for one clause.
-        alpha: of smooth-Chamfer.
-        calibration: by which excluded texts count; standard deviations if None.
-    """
+    """Several clauses, of which one is `IMAGE` or `TEXT`, as one score of all their cosines."""
 
     def __init__(
         self,
         clauses: Sequence[Clause],
-        sample: Sets | None,
+        sample: Sets | None,  # of the collection, for means and deviations; None for one clause
         alpha: float,
-        calibration: Calibration | None = None,
+        calibration: Calibration | None = None,  # by which excluded texts count
     ) -> None:
         self.clauses, self.alpha, self.calibration = clauses, alpha, calibration
         self.elements = np.concatenate([clause.elements for clause in clauses])

@@ -19,23 +19,18 @@ from diverset.photos.element_numbers import element_number
 class SearchHit:
     """A hit of the index, with its probability, its copies and what it matched by.
 
-    Attributes:
-        id: path of an image, or table and row of a text.
-        score: by which it is ranked.
-        probability: that it shows the texts of the query, in the order of the ranking; None
-            without a text, or if the model has no calibration.
-        metadata: of the item.
-        copies: paths of other files with the same content.
-        contributions: which query elements matched which elements of the hit (Eq. 8), of the score
-            that ranked it, not only of the smooth-Chamfer similarity.
+    The probability is that of showing the texts of the query, in the order of the ranking; None
+    without a text, or if the model has no calibration. The contributions tell which query elements
+    matched which elements of the hit (Eq. 8), of the score that ranked it, not only of the
+    smooth-Chamfer similarity.
     """
 
-    id: str
+    id: str  # path of an image, or table and row of a text
     score: float
     probability: float | None
     metadata: Metadata
     contributions: Float[np.ndarray, "query_slots slots"] = field(repr=False)
-    copies: Sequence[str] = ()
+    copies: Sequence[str] = ()  # paths of other files with the same content
 
     @cached_property
     def shares(self) -> Float[np.ndarray, " slots"]:
@@ -54,7 +49,7 @@ class SearchHit:
         return f"{self.score:.3f}" if self.probability is None else f"{self.probability:.0%}"
 
     def as_json(self) -> dict[str, Any]:
-        """As people read it: rounded, with the number of the element."""
+        """Rounded, with the number of the element, as people read it."""
         return {
             "id": self.id,
             "score": round(self.score, 5),
@@ -68,20 +63,12 @@ class SearchHit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Hits, best first.
-
-    Attributes:
-        hits: in the order of their scores.
-        confidence: that the collection contains what was searched for: "good", "possible"
-            or "weak"; None without probabilities.
-        note: what a person should know about the hits, None if nothing.
-        total: number of images that pass the filter, of which the hits are the best.
-    """
+    """Hits, best first, and the confidence that the collection contains what was searched for."""
 
     hits: list[SearchHit]
-    confidence: Confidence | None = None
-    note: str | None = None
-    total: int = 0
+    confidence: Confidence | None = None  # None without probabilities
+    note: str | None = None  # what a person should know about the hits
+    total: int = 0  # number of images that pass the filter, of which the hits are the best
 
     def as_json(self, groups: Sequence[Sequence[SearchHit]]) -> dict[str, Any]:
         """As the command line and the server return it, with the hits in groups."""

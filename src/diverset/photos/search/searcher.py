@@ -110,7 +110,8 @@ class Searcher:
         ranked = self._folded_hits(prepared, fetched)
         copies = self.copies()
         total = copies.count(self.library.images, prepared.filter, query.leave_out)
-        probabilities, confidence = None, None
+        probabilities: Float[np.ndarray, " hits"] | None = None
+        confidence: Confidence | None = None
         if self.calibration and query.texts and ranked:
             probabilities, confidence = hit_probabilities(
                 self.calibration, query, score, _cosines(ranked), max(total, len(ranked))

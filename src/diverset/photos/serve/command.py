@@ -12,7 +12,6 @@ from diverset.photos.library.library import Library
 
 
 def serve(args: argparse.Namespace) -> int:
-    """Serve the library until interrupted."""
     for module in ("fastapi", "uvicorn", "prometheus_client", "python_multipart", "cachetools"):
         import_extra(module, "serve")
     from diverset.photos.serve.app import create_app
