@@ -17,7 +17,7 @@ from diverset.model import Model
 from diverset.recipe.config import DataConfig
 from diverset.recipe.datasets import DatasetReader
 from diverset.recipe.encode import encode_split
-from diverset.recipe.sources import SubsetSource
+from diverset.recipe.loaders import SubsetLoader
 from diverset.recipe.splits import SplitData, open_split, task_progress
 from diverset.runtime.files import write_durably
 from diverset.runtime.progress import ProgressCallback
@@ -46,8 +46,8 @@ def build_query_bank(
     )
     rng = np.random.default_rng(0)
     sampled_images, sampled_texts = (
-        SubsetSource(source, rng.choice(len(source), min(size, len(source)), replace=False))
-        for source in (train.images, train.texts)
+        SubsetLoader(loader, rng.choice(len(loader), min(size, len(loader)), replace=False))
+        for loader in (train.images, train.texts)
     )
     images, texts = encode_split(model, SplitData(train.dataset, sampled_images, sampled_texts))
     bank = QueryBank(images, texts, min(NEIGHBOURS, len(images), len(texts)))

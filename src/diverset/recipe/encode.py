@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
 from torch import Tensor
 
 from diverset.model import Model
-from diverset.model.encoder import Encoder, join_sets
-from diverset.recipe.sources import InputSource
+from diverset.model.encoder import join_sets
 from diverset.recipe.splits import SplitData
 from diverset.runtime.progress import TaskCallback
 
@@ -23,30 +19,17 @@ def encode_split(
     precision: str = "float32",
 ) -> tuple[Tensor, Tensor]:
     """Image sets and text sets of a split, on the CPU, in evaluation mode."""
-    total = len(split.images) + len(split.texts)
-    done = 0
-
-    def report(count: int) -> None:
-        nonlocal done
-        done += count
-        if progress is not None:
-            progress(done, total)
-
-    images = _encode(model.image_encoder, split.images, IMAGE_BATCH, precision, report)
-    texts = _encode(model.text_encoder, split.texts, TEXT_BATCH, precision, report)
-    return images, texts
-
-
-def _encode(
-    encoder: Encoder,
-    source: InputSource,
-    batch_size: int,
-    precision: str,
-    report: Callable[[int], None],
-) -> Tensor:
-    sets = []
-    for start in range(0, len(source), batch_size):
-        rows = np.arange(start, min(start + batch_size, len(source)))
-        sets.append(encoder.encode([source.batch(rows)], precision).float().cpu())
-        report(len(rows))
-    return join_sets(sets)
+    total, done, encoded = len(split.images) + len(split.texts), 0, []
+    for encoder, loader, batch_size in (
+        (model.image_encoder, split.images, IMAGE_BATCH),
+        (model.text_encoder, split.texts, TEXT_BATCH),
+    ):
+        sets = []
+        for start in range(0, len(loader), batch_size):
+            rows = range(start, min(start + batch_size, len(loader)))
+            sets.append(encoder.encode([loader.batch(rows)], precision).float().cpu())
+            done += len(rows)
+            if progress is not None:
+                progress(done, total)
+        encoded.append(join_sets(sets))
+    return encoded[0], encoded[1]

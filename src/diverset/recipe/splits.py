@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from diverset.backbones import CachedMaps, cache_images, cache_texts
+from diverset.backbones import CachedMaps, cache_images, cache_texts, tokenize_in_chunks
 from diverset.data import CaptionDataset
 from diverset.data.preprocess import RandomResizedCrop
 from diverset.errors import DataError, a_few
@@ -25,17 +25,17 @@ from diverset.model import Model
 from diverset.model.encoder import evaluation_mode
 from diverset.recipe.config import DataConfig, SourceConfig
 from diverset.recipe.datasets import DatasetReader, join_datasets
-from diverset.recipe.noun_phrases import ShortTexts, short_texts
-from diverset.recipe.sources import (
-    ImageSource,
-    InputSource,
-    JoinedSource,
-    MapSource,
-    RegionSource,
-    StateSource,
-    TokenSource,
-    WordSource,
+from diverset.recipe.loaders import (
+    ImageLoader,
+    InputLoader,
+    JoinedLoader,
+    MapLoader,
+    RegionLoader,
+    StateLoader,
+    TokenLoader,
+    WordLoader,
 )
+from diverset.recipe.noun_phrases import ShortTexts, short_texts
 from diverset.runtime.progress import ProgressCallback, TaskCallback
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ class SplitData:
     """
 
     dataset: CaptionDataset
-    images: InputSource
-    texts: InputSource
+    images: InputLoader
+    texts: InputLoader
     weights: NDArray[np.float64] | None = None
     short_texts: ShortTexts | None = None
 
@@ -100,7 +100,7 @@ def open_split(
         return joined
     short = short_texts(joined.dataset)
     inputs = opener.texts(short.texts, "short texts", exact=False)
-    return replace(joined, texts=JoinedSource([joined.texts, inputs]), short_texts=short)
+    return replace(joined, texts=JoinedLoader([joined.texts, inputs]), short_texts=short)
 
 
 def join_splits(sources: Sequence[SourceConfig], splits: Sequence[SplitData]) -> SplitData:
@@ -110,8 +110,8 @@ def join_splits(sources: Sequence[SourceConfig], splits: Sequence[SplitData]) ->
     counts = [len(split.dataset) for split in splits]
     return SplitData(
         join_datasets([source.name for source in sources], [split.dataset for split in splits]),
-        JoinedSource([split.images for split in splits]),
-        JoinedSource([split.texts for split in splits]),
+        JoinedLoader([split.images for split in splits]),
+        JoinedLoader([split.texts for split in splits]),
         np.repeat([source.weight for source in sources], counts),
     )
 
@@ -135,8 +135,9 @@ class _Opener:
         elif image.kind == "regions":
             images = self._regions(dataset)
         else:
-            backbone = self.model.image_backbone()
-            images = ImageSource.of(image_paths(dataset), backbone, self.data.crop_scale)
+            crop = self._crop() if self.data.crop_scale < 1 else None
+            preprocess = self.model.image_backbone().preprocess
+            images = ImageLoader(image_paths(dataset), preprocess, crop)
         # Queries are encoded in float32 in a search, so evaluated captions are too; otherwise the
         # last digits of a recall would differ. Training captions, most of the cache, are rounded.
         exact = split != source.train
@@ -145,7 +146,7 @@ class _Opener:
 
     def _cached_maps(
         self, source: SourceConfig, split: str, dataset: CaptionDataset
-    ) -> tuple[CaptionDataset, InputSource]:
+    ) -> tuple[CaptionDataset, InputLoader]:
         """Cached maps, and the images that could be read."""
         # Splits are cached separately, so that "train+val" uses the caches of "train" and "val".
         names = [split] if self.data.limit or "+" not in split else split.split("+")
@@ -165,18 +166,20 @@ class _Opener:
         readable = np.flatnonzero(maps.valid[rows])
         if len(readable) < len(dataset):
             dataset = dataset.subset(readable.tolist())
-        return dataset, MapSource(maps, rows[readable], self.data.drop_inputs, self._grid(maps))
+        return dataset, MapLoader(maps, rows[readable], self.data.drop_inputs, self._grid(maps))
 
     def _cache_images(self, name: str, paths: Sequence[Path]) -> CachedMaps:
-        crop = RandomResizedCrop(scale=(self.data.crop_scale, 1.0)) if self.views > 1 else None
         return cache_images(
             self.model.image_backbone(),
             paths,
             self.cache,
             views=self.views,
-            augmentation=crop,
+            augmentation=self._crop() if self.views > 1 else None,
             progress=task_progress(self.progress, f"features of {name} images"),
         )
+
+    def _crop(self) -> RandomResizedCrop:
+        return RandomResizedCrop(scale=(self.data.crop_scale, 1.0))
 
     def _grid(self, maps: CachedMaps) -> tuple[int, int] | None:
         """Rows and columns of the last map, if it is not the cached one."""
@@ -189,7 +192,7 @@ class _Opener:
             rows, columns = blocks(torch.zeros(1, *maps.shape, device=blocks.device)).shape[2:]
         return rows, columns
 
-    def _regions(self, dataset: CaptionDataset) -> RegionSource:
+    def _regions(self, dataset: CaptionDataset) -> RegionLoader:
         width = self.model.config.image.input_width
         if dataset.regions is None:
             raise DataError(
@@ -201,17 +204,18 @@ class _Opener:
                 f"regions of {dataset.name} are {dataset.regions.width} wide, the model reads "
                 f"{width}; set model.image.input_width"
             )
-        return RegionSource(dataset.regions, self.data.drop_inputs)
+        return RegionLoader(dataset.regions, self.data.drop_inputs)
 
-    def texts(self, texts: Sequence[str], name: str, exact: bool) -> InputSource:
+    def texts(self, texts: Sequence[str], name: str, exact: bool) -> InputLoader:
         """Inputs of texts; cached states are in float32 if they are to be exact."""
         text, drop = self.model.config.text, self.data.drop_words
         if text.kind == "bigru":
             if self.model.vocabulary is None:
                 raise DataError("a bi-GRU needs its vocabulary; load the model with it")
-            return WordSource.of(texts, self.model.vocabulary, drop)
+            vocabulary = self.model.vocabulary
+            return WordLoader([vocabulary.encode(text) for text in texts], len(vocabulary), drop)
         if not text.is_cached:
-            return TokenSource.of(texts, self.model.text_backbone(), drop)
+            return TokenLoader(tokenize_in_chunks(self.model.text_backbone(), texts), drop)
         tokens = cache_texts(
             self.model.text_backbone(),
             texts,
@@ -220,7 +224,7 @@ class _Opener:
             storage="float32" if exact else "float16",
             progress=task_progress(self.progress, f"states of {name}"),
         )
-        return StateSource(tokens, drop)
+        return StateLoader(tokens, drop)
 
 
 def image_paths(dataset: CaptionDataset) -> tuple[Path, ...]:

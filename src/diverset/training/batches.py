@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from diverset.model.encoder import Inputs
 from diverset.recipe.config import Recipe
-from diverset.recipe.sources import InputSource
+from diverset.recipe.loaders import InputLoader
 from diverset.recipe.splits import SplitData
 
 
@@ -62,8 +62,8 @@ class Batches(Dataset[Batch]):
         world_size: number of processes.
     """
 
-    images: InputSource
-    texts: InputSource
+    images: InputLoader
+    texts: InputLoader
     by_image: list[NDArray[np.int64]]
     size: int
     seed: int

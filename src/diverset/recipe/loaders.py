@@ -1,7 +1,6 @@
-"""Input sources: the inputs of one modality by index, as batches for a model.
+"""Input loaders: the inputs of one modality by index, as batches for a model.
 
-With a random generator a source augments, as in training; without one it does not. (A data source,
-`SourceConfig`, is something else: one of several datasets of a recipe.)
+With a random generator a loader augments, as in training; without one it does not.
 """
 
 from __future__ import annotations
@@ -14,19 +13,13 @@ from typing import Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
-from diverset.backbones import (
-    CachedMaps,
-    CachedTokens,
-    ImageBackbone,
-    TextBackbone,
-    tokenize_in_chunks,
-)
+from diverset.backbones import CachedMaps, CachedTokens
 from diverset.data.augment import drop_inputs, drop_words
 from diverset.data.preprocess import Preprocess, RandomResizedCrop
 from diverset.data.regions import Regions
-from diverset.data.vocabulary import SPECIAL, UNK, Vocabulary
+from diverset.data.vocabulary import SPECIAL, UNK
 from diverset.model.encoder import Inputs
 from diverset.types import Maps, Padded
 
@@ -34,7 +27,7 @@ Indices = Sequence[int] | np.ndarray
 Rng = np.random.Generator | None
 
 
-class InputSource(Protocol):
+class InputLoader(Protocol):
     """Inputs of one modality by index."""
 
     def __len__(self) -> int: ...
@@ -45,7 +38,7 @@ class InputSource(Protocol):
 
 
 @dataclass(frozen=True)
-class RegionSource:
+class RegionLoader:
     """Region features; in training some are masked."""
 
     regions: Regions
@@ -56,14 +49,12 @@ class RegionSource:
 
     def batch(self, indices: Indices, rng: Rng = None) -> Padded:
         # A copy: memory-mapped rows are read-only.
-        padded = Padded.of([torch.from_numpy(np.array(self.regions[int(i)])) for i in indices])
-        if not (rng and self.drop):
-            return padded
-        return Padded(padded.values, drop_inputs(padded.mask, rng, 1 - self.drop))
+        regions = [torch.from_numpy(np.array(self.regions[int(i)])) for i in indices]
+        return _mask_inputs(Padded.of(regions), self.drop, rng)
 
 
 @dataclass(frozen=True)
-class MapSource:
+class MapLoader:
     """Cached feature maps; in training a random view of each, with some cells masked.
 
     Attributes:
@@ -93,18 +84,12 @@ class MapSource:
 
 
 @dataclass(frozen=True)
-class ImageSource:
+class ImageLoader:
     """Pixels, for a backbone that is trained; in training random crops and flips."""
 
     files: Sequence[Path]
     preprocess: Preprocess
     crop: RandomResizedCrop | None = None
-
-    @staticmethod
-    def of(files: Sequence[Path], backbone: ImageBackbone, crop_scale: float = 1.0) -> ImageSource:
-        """With crops of at least `crop_scale` of an image; 1 does not crop."""
-        crop = RandomResizedCrop(scale=(crop_scale, 1.0)) if crop_scale < 1 else None
-        return ImageSource(tuple(files), backbone.preprocess, crop)
 
     def __len__(self) -> int:
         return len(self.files)
@@ -120,18 +105,12 @@ class ImageSource:
 
 
 @dataclass(frozen=True)
-class WordSource:
+class WordLoader:
     """Word ids; in training some words are masked, replaced or removed."""
 
     captions: Sequence[Sequence[int]]
     vocabulary_size: int
     drop: float = 0.0
-
-    @staticmethod
-    def of(captions: Sequence[str], vocabulary: Vocabulary, drop: float = 0.0) -> WordSource:
-        return WordSource(
-            [vocabulary.encode(caption) for caption in captions], len(vocabulary), drop
-        )
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -145,7 +124,7 @@ class WordSource:
 
 
 @dataclass(frozen=True)
-class StateSource:
+class StateLoader:
     """Cached token states of a frozen text backbone; in training some tokens are masked."""
 
     tokens: CachedTokens
@@ -155,22 +134,15 @@ class StateSource:
         return len(self.tokens)
 
     def batch(self, indices: Indices, rng: Rng = None) -> Padded:
-        padded = self.tokens.padded(np.asarray(indices))
-        if not (rng and self.drop):
-            return padded
-        return Padded(padded.values, drop_inputs(padded.mask, rng, 1 - self.drop))
+        return _mask_inputs(self.tokens.padded(np.asarray(indices)), self.drop, rng)
 
 
 @dataclass(frozen=True)
-class TokenSource:
+class TokenLoader:
     """Token ids, for a transformer that is trained; in training some tokens are removed."""
 
     ids: Sequence[Tensor]
     drop: float = 0.0
-
-    @staticmethod
-    def of(captions: Sequence[str], backbone: TextBackbone, drop: float = 0.0) -> TokenSource:
-        return TokenSource(tokenize_in_chunks(backbone, captions), drop)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -183,23 +155,23 @@ class TokenSource:
 
 
 @dataclass(frozen=True)
-class SubsetSource:
-    """Some items of another source."""
+class SubsetLoader:
+    """Some items of another loader."""
 
-    source: InputSource
+    loader: InputLoader
     rows: np.ndarray
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def batch(self, indices: Indices, rng: Rng = None) -> Inputs:
-        return self.source.batch(self.rows[np.asarray(indices)], rng)
+        return self.loader.batch(self.rows[np.asarray(indices)], rng)
 
 
-class JoinedSource:
-    """Several sources of one kind, one after the other."""
+class JoinedLoader:
+    """Several loaders of one kind, one after the other."""
 
-    def __init__(self, parts: Sequence[InputSource]) -> None:
+    def __init__(self, parts: Sequence[InputLoader]) -> None:
         self.parts = tuple(parts)
         self.starts = np.cumsum([0, *map(len, parts)])
 
@@ -230,14 +202,17 @@ def _concatenate(batches: Sequence[Inputs], order: Tensor) -> Inputs:
     if isinstance(first, Maps):
         mask = None if first.mask is None else torch.cat(cast(list[Tensor], masks))[order]
         return Maps(torch.cat(values)[order], mask)
-    longest = max(value.shape[1] for value in values)
-    padded = [_pad(value, longest) for value in values]
-    mask = torch.cat([_pad(cast(Tensor, mask), longest) for mask in masks])
-    return Padded(torch.cat(padded)[order], mask[order])
+    padded, mask = (
+        pad_sequence([row for rows in parts for row in cast(Tensor, rows)], batch_first=True)
+        for parts in (values, masks)
+    )
+    return Padded(padded[order], mask[order])
 
 
-def _pad(rows: Tensor, length: int) -> Tensor:
-    return F.pad(rows, (0, 0) * (rows.ndim - 2) + (0, length - rows.shape[1]))
+def _mask_inputs(padded: Padded, drop: float, rng: Rng) -> Padded:
+    if not (rng and drop):
+        return padded
+    return Padded(padded.values, drop_inputs(padded.mask, rng, 1 - drop))
 
 
 def _remove_tokens(ids: Tensor, rng: np.random.Generator, drop: float) -> Tensor:

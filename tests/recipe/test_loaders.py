@@ -1,4 +1,4 @@
-"""Sources of inputs: augmentation in training only, unreadable images are named."""
+"""Input loaders: augmentation in training only, unreadable images are named."""
 
 import numpy as np
 import pytest
@@ -6,31 +6,32 @@ import torch
 from PIL import Image
 
 from diverset.backbones import load_image_backbone
+from diverset.data import RandomResizedCrop
 from diverset.errors import DataError
-from diverset.recipe.sources import (
-    ImageSource,
-    JoinedSource,
-    RegionSource,
-    TokenSource,
-    WordSource,
+from diverset.recipe.loaders import (
+    ImageLoader,
+    JoinedLoader,
+    RegionLoader,
+    TokenLoader,
+    WordLoader,
 )
 from diverset.types import Maps
 
 
 def test_words_are_dropped_in_training_only():
-    source = WordSource([[1, 4, 5, 6, 7, 8, 2]] * 20, 30, drop=0.5)
-    plain = source.batch(range(20))
+    loader = WordLoader([[1, 4, 5, 6, 7, 8, 2]] * 20, 30, drop=0.5)
+    plain = loader.batch(range(20))
     assert (plain.values == torch.tensor([1, 4, 5, 6, 7, 8, 2])).all()
-    dropped = source.batch(range(20), np.random.default_rng(0))
+    dropped = loader.batch(range(20), np.random.default_rng(0))
     assert not torch.equal(dropped.values, plain.values)
     assert (dropped.values[:, 0] == 1).all()
 
 
 def test_regions_and_tokens_are_dropped_in_training_only():
-    source = RegionSource([np.ones((9, 4), np.float32)] * 3, drop=0.5)
-    assert source.batch([0, 1]).mask.all()
-    assert not source.batch([0, 1], np.random.default_rng(0)).mask.all()
-    tokens = TokenSource([torch.arange(9)] * 3, drop=0.5)
+    loader = RegionLoader([np.ones((9, 4), np.float32)] * 3, drop=0.5)
+    assert loader.batch([0, 1]).mask.all()
+    assert not loader.batch([0, 1], np.random.default_rng(0)).mask.all()
+    tokens = TokenLoader([torch.arange(9)] * 3, drop=0.5)
     assert tokens.batch([0]).values.shape == (1, 9)
     dropped = tokens.batch([0, 1, 2], np.random.default_rng(0))
     lengths = dropped.mask.sum(dim=1)
@@ -44,17 +45,18 @@ def test_an_unreadable_image_is_named(tmp_path):
     Image.new("RGB", (40, 30)).save(tmp_path / "good.png")
     (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8\xff\xe0 cut off")
     backbone = load_image_backbone("small_cnn", 32)
-    source = ImageSource.of([tmp_path / "good.png", tmp_path / "bad.jpg"], backbone, 0.5)
-    assert source.batch([0]).shape == source.batch([0], np.random.default_rng(0)).shape
+    files = [tmp_path / "good.png", tmp_path / "bad.jpg"]
+    loader = ImageLoader(files, backbone.preprocess, RandomResizedCrop(scale=(0.5, 1.0)))
+    assert loader.batch([0]).shape == loader.batch([0], np.random.default_rng(0)).shape
     with pytest.raises(DataError, match="bad.jpg"):
-        source.batch([1])
+        loader.batch([1])
 
 
-def test_joined_sources_give_the_rows_of_their_parts():
+def test_joined_loaders_give_the_rows_of_their_parts():
     rng = np.random.default_rng(0)
     arrays = [rng.random((length, 4), dtype=np.float32) for length in (3, 5, 2, 4)]
-    parts = [RegionSource(arrays[:2]), RegionSource(arrays[2:])]
-    joined = JoinedSource(parts)
+    parts = [RegionLoader(arrays[:2]), RegionLoader(arrays[2:])]
+    joined = JoinedLoader(parts)
     batch = joined.batch([3, 0, 2, 1])
     assert len(joined) == 4 and batch.mask.sum(dim=1).tolist() == [4, 3, 2, 5]
     for row, index in enumerate((3, 0, 2, 1)):
@@ -65,11 +67,11 @@ def test_joined_sources_give_the_rows_of_their_parts():
     assert torch.equal(one_part.values, parts[0].batch([1, 0]).values)
 
 
-def test_joined_sources_keep_masked_tokens_in_their_place():
-    parts = [TokenSource([torch.arange(6)]), TokenSource([torch.arange(10, 13)])]
-    batch = JoinedSource(parts).batch([1, 0])
+def test_joined_loaders_keep_masked_tokens_in_their_place():
+    parts = [TokenLoader([torch.arange(6)]), TokenLoader([torch.arange(10, 13)])]
+    batch = JoinedLoader(parts).batch([1, 0])
     assert batch.values.tolist() == [[10, 11, 12, 0, 0, 0], [0, 1, 2, 3, 4, 5]]
-    dropped = JoinedSource([RegionSource([np.ones((9, 2), np.float32)], drop=0.5)] * 2)
+    dropped = JoinedLoader([RegionLoader([np.ones((9, 2), np.float32)], drop=0.5)] * 2)
     masked = dropped.batch([0, 1], np.random.default_rng(0))
     assert masked.values.shape == (2, 9, 2) and not masked.mask.all()
 
@@ -86,6 +88,6 @@ def test_joined_maps_keep_their_masks():
                 torch.as_tensor(np.asarray(indices)).view(-1, 1, 1, 1).expand(-1, 1, 2, 2), mask
             )
 
-    batch = JoinedSource([MaskedMaps(), MaskedMaps()]).batch([3, 0, 1])
+    batch = JoinedLoader([MaskedMaps(), MaskedMaps()]).batch([3, 0, 1])
     assert batch.values[:, 0, 0, 0].tolist() == [1, 0, 1]
     assert batch.mask.int().argmax(dim=1).tolist() == [1, 0, 1]
