@@ -36,7 +36,7 @@ def val(tmp_path: Path) -> Path:
 
 def test_images_are_in_order_of_first_appearance(tmp_path: Path, train: Path, val: Path):
     arrays = [ids(tmp_path / "a.npy", [3, 4]), ids(tmp_path / "b.npy", [2, 1])]
-    dataset = read_coco([train, val], arrays, None, name="coco/train")
+    dataset = read_coco([train, val], arrays, None)
     assert dataset.image_ids == ("50", "60", "40")
     assert dataset.captions == ("three", "one", "four", "two")
     assert dataset.caption_ids == ("3", "1", "4", "2")
@@ -61,41 +61,41 @@ def test_images_are_found_with_or_without_the_folder_of_the_year(
 
 def test_missing_images_are_an_error_or_skipped(tmp_path: Path, train: Path):
     with pytest.raises(DataError, match="2 of 2 images of coco .*'COCO_50.jpg'"):
-        read_coco(train, None, tmp_path)
+        read_coco([train], None, tmp_path)
     (tmp_path / "COCO_40.jpg").touch()
-    assert read_coco(train, None, tmp_path, missing="skip").image_ids == ("40",)
+    assert read_coco([train], None, tmp_path, missing="skip").image_ids == ("40",)
 
 
 def test_unknown_and_duplicate_ids_are_rejected(tmp_path: Path, train: Path):
     with pytest.raises(DataError, match="1 caption ids are not in .*: 99; give"):
-        read_coco(train, ids(tmp_path / "x.npy", [1, 99]), None)
+        read_coco([train], [ids(tmp_path / "x.npy", [1, 99])], None)
     with pytest.raises(DataError, match="duplicate id '2' in the caption ids of coco"):
-        read_coco(train, ids(tmp_path / "y.npy", [2, 1, 2]), None)
+        read_coco([train], [ids(tmp_path / "y.npy", [2, 1, 2])], None)
 
 
 @pytest.mark.parametrize("values", [[0.5, 1.0], [[1, 2]]])
 def test_arrays_that_are_not_ids_are_rejected(tmp_path: Path, train: Path, values: Any):
     with pytest.raises(DataError, match="odd.npy holds .* of shape"):
-        read_coco(train, ids(tmp_path / "odd.npy", values), None)
+        read_coco([train], [ids(tmp_path / "odd.npy", values)], None)
 
 
 def test_missing_or_truncated_arrays_are_named(tmp_path: Path, train: Path):
     with pytest.raises(DataError, match="absent.npy"):
-        read_coco(train, tmp_path / "absent.npy", None)
+        read_coco([train], [tmp_path / "absent.npy"], None)
     cut = ids(tmp_path / "cut.npy", [1, 2, 3])
     cut.write_bytes(cut.read_bytes()[:-5])
     with pytest.raises(DataError, match="cut.npy"):
-        read_coco(train, cut, None)
+        read_coco([train], [cut], None)
 
 
 def test_incomplete_annotations_are_rejected(tmp_path: Path):
     file = tmp_path / "captions_x.json"
     file.write_text('{"images": [{"id": 1}]}')
     with pytest.raises(DataError, match="captions_x.json has no 'file_name'"):
-        read_coco(file, None, None)
+        read_coco([file], None, None)
     write(file, [1], [(5, 2, "lost")])
     with pytest.raises(DataError, match="caption 5 of .* refers to image 2"):
-        read_coco(file, None, None)
+        read_coco([file], None, None)
     write(file, [1], [])
     with pytest.raises(DataError, match="coco has no images"):
-        read_coco(file, None, None)
+        read_coco([file], None, None)

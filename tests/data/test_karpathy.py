@@ -38,6 +38,13 @@ def test_one_split_is_read(json_file: Path):
     assert dataset.caption_ids is not None and len(dataset.caption_ids) == 5
 
 
+def test_the_name_of_a_split_may_be_a_number(tmp_path: Path):
+    file = tmp_path / "dataset_folds.json"
+    images = [entry("a", "train") | {"split": 1}, entry("b", "train") | {"split": 2}]
+    file.write_text(json.dumps({"images": images}))
+    assert KarpathyFile(file).read(None, "2").image_ids == ("b",)
+
+
 def test_union_of_splits_with_folder_and_coco_id(json_file: Path):
     dataset = KarpathyFile(json_file).read(json_file.parent, "train+restval")
     assert dataset.image_ids == ("7", "b")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from diverset.data import read_table
+from diverset.data.table import read_rows
 from diverset.errors import DataError, DiversetError, MissingExtraError, OptionError
 
 ROWS = [
@@ -17,14 +18,14 @@ ROWS = [
 def csv_file(folder: Path) -> Path:
     lines = [f'{i},"{c.replace(chr(34), chr(34) * 2)}",{s}' for i, c, s in ROWS]
     file = folder / "mine.csv"
-    file.write_text("\ufeffimage,caption,part\r\n" + "\r\n".join(lines), encoding="utf-8")
+    file.write_text("\ufeffimage,caption,split\r\n" + "\r\n".join(lines), encoding="utf-8")
     return file
 
 
 def tsv_file(folder: Path) -> Path:
     lines = ["\t".join([s, c.replace('"', '""').join('""'), i]) for i, c, s in ROWS]
     file = folder / "mine.TSV"
-    file.write_text("part\tcaption\timage\n" + "\n".join(lines))
+    file.write_text("split\tcaption\timage\n" + "\n".join(lines))
     return file
 
 
@@ -32,7 +33,7 @@ def parquet_file(folder: Path) -> Path:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     columns = dict(
-        zip(("image", "caption", "part"), map(list, zip(*ROWS, strict=True)), strict=True)
+        zip(("image", "caption", "split"), map(list, zip(*ROWS, strict=True)), strict=True)
     )
     file = folder / "mine.parquet"
     parquet.write_table(arrow.table(columns), file, row_group_size=1)
@@ -50,20 +51,18 @@ def test_every_format_is_read(tmp_path: Path, write: Any):
     assert dataset.captions_of(0) == ("a dog, running", "it runs")
     assert dataset.captions_of(1) == ('a "cat"',)
     assert dataset.image_paths == (tmp_path / "a.jpg", tmp_path / "b.jpg")
-    train = read_table(file, None, split_column="part", split="train")
+    train = read_table(file, None, "train")
     assert (train.name, train.image_ids, len(train.captions)) == ("mine/train", ("a.jpg",), 2)
-    assert len(read_table(file, None, split_column="part", split="train+val")) == 2
+    assert len(read_table(file, None, "train+val")) == 2
 
 
 @pytest.mark.parametrize("write", [csv_file, parquet_file])
 def test_unknown_columns_and_splits_are_rejected(tmp_path: Path, write: Any):
     file = write(tmp_path)
-    with pytest.raises(DataError, match="no column 'path'; it has: image, caption, part"):
-        read_table(file, None, image_column="path")
-    with pytest.raises(DataError, match="no split 'test' in column 'part'; it has: train, val"):
-        read_table(file, None, split_column="part", split="test")
-    with pytest.raises(OptionError, match="split is 'val' and split_column is None"):
-        read_table(file, None, split="val")
+    with pytest.raises(DataError, match="no column 'path'; it has: image, caption, split"):
+        list(read_rows(file, ["path"]))
+    with pytest.raises(DataError, match="no split 'test' in column 'split'; it has: train, val"):
+        read_table(file, None, "test")
     with pytest.raises(DataError, match="2 of 2 images of mine .*'a.jpg', 'b.jpg'"):
         read_table(file, tmp_path)
 
@@ -81,6 +80,7 @@ def test_missing_images_are_skipped(tmp_path: Path):
         ("image,caption\na.jpg,one, two\n", "line 2 .* more cells"),
         ('image,caption\na.jpg,"one\n', "bad.csv cannot be read"),
         ("image,caption\n", "bad has no images"),
+        ("image,text\n", "no column 'caption'; it has: image, text"),
         ("", "no column 'image'; it has: no columns"),
     ],
 )

@@ -39,17 +39,12 @@ class BottomUpRegions:
     object safe to share between threads, forks and pickles.
 
     Args:
-        tsv_files: one or more TSV files.
+        files: TSV files.
         image_ids: the images to read. If an id has several lines, the first is used.
     """
 
-    def __init__(
-        self, tsv_files: str | Path | Sequence[str | Path], image_ids: Sequence[str]
-    ) -> None:
-        if isinstance(tsv_files, str | Path):
-            tsv_files = [tsv_files]
-        self.files = tuple(Path(file) for file in tsv_files)
-        self.image_ids = tuple(image_ids)
+    def __init__(self, files: Sequence[Path], image_ids: Sequence[str]) -> None:
+        self.files, self.image_ids = tuple(files), tuple(image_ids)
         index, example = _index(self.files, set(self.image_ids))
         missing = [image for image in self.image_ids if image not in index]
         if missing:
@@ -79,25 +74,18 @@ class BottomUpRegions:
         return len(self._lines)
 
     def __getitem__(self, index: int, /) -> NDArray[np.float32]:
-        return self._decode(index, "features", self.width)
-
-    def boxes(self, index: int) -> NDArray[np.float32]:
-        """The boxes of an image, (boxes, 4) as x1, y1, x2, y2 in pixels."""
-        return self._decode(index, "boxes", 4)
-
-    def _decode(self, index: int, field: str, width: int) -> NDArray[np.float32]:
         line = _Line(*self._lines[index].tolist())
         file, image = self.files[line.file], self.image_ids[index]
         try:
             with file.open("rb") as stream:
                 stream.seek(line.offset)
                 fields = stream.read(line.length).split(b"\t")
-            content = base64.b64decode(fields[_FIELDS.index(field)].strip(), validate=True)
+            content = base64.b64decode(fields[5].strip(), validate=True)
             # A copy, because an array over bytes is read-only and tensors warn about that.
-            return np.frombuffer(content, _FLOAT).reshape(line.boxes, width).astype(np.float32)
+            return np.frombuffer(content, _FLOAT).reshape(line.boxes, line.width).astype(np.float32)
         except (OSError, IndexError, binascii.Error, ValueError) as error:
             raise DataError(
-                f"the {field} of image {image!r} in {file} cannot be decoded ({error}); "
+                f"the features of image {image!r} in {file} cannot be decoded ({error}); "
                 "the file has changed or is damaged, download it again"
             ) from error
 

@@ -16,15 +16,12 @@ from diverset.data.image_files import attach_images
 from diverset.errors import DataError, a_few
 from diverset.runtime.files import load_array, read_json_object
 
-Files = str | Path | Sequence[str | Path]
-
 
 def read_coco(
-    captions_json: Files,
-    ids_npy: Files | None,
-    image_root: str | Path | None,
+    captions_json: Sequence[Path],
+    ids_npy: Sequence[Path] | None,
+    image_root: Path | None,
     *,
-    name: str = "coco",
     missing: str = "error",
 ) -> CaptionDataset:
     """Read captions by id; images are in the order in which the ids first name them.
@@ -34,20 +31,19 @@ def read_coco(
         ids_npy: one or more arrays of caption ids, or None for all captions of the files.
         image_root: the folder of the images, or None for captions only. An image may be directly
             in it or in the folder of its year, such as train2014.
-        name: name of the dataset.
-        missing: what to do about missing images, "error", "skip" or "keep".
+        missing: what to do about missing images; see `attach_images`.
     """
     files: dict[int, list[str]] = {}
     annotations: dict[int, tuple[int, str]] = {}
-    for json_file in _as_list(captions_json):
+    for json_file in captions_json:
         _read_annotations(json_file, files, annotations)
     ids = list(annotations)
     if ids_npy is not None:
-        ids = [caption for file in _as_list(ids_npy) for caption in _read_ids(file)]
+        ids = [caption for file in ids_npy for caption in _read_ids(file)]
     unknown = [caption for caption in ids if caption not in annotations]
     if unknown:
         raise DataError(
-            f"{len(unknown)} caption ids are not in {a_few(_as_list(captions_json))}: "
+            f"{len(unknown)} caption ids are not in {a_few([*map(str, captions_json)])}: "
             f"{a_few(unknown)}; give the JSON files of both train2014 and val2014"
         )
     grouped: dict[int, list[int]] = {}
@@ -55,7 +51,7 @@ def read_coco(
         grouped.setdefault(annotations[caption][0], []).append(caption)
     ordered = [caption for group in grouped.values() for caption in group]
     dataset = CaptionDataset(
-        name=name,
+        name="coco",
         image_ids=tuple(str(image) for image in grouped),
         captions=tuple(annotations[caption][1] for caption in ordered),
         image_index=np.repeat(np.arange(len(grouped)), [len(group) for group in grouped.values()]),
@@ -65,12 +61,12 @@ def read_coco(
 
 
 def _read_annotations(
-    file: str | Path, files: dict[int, list[str]], annotations: dict[int, tuple[int, str]]
+    file: Path, files: dict[int, list[str]], annotations: dict[int, tuple[int, str]]
 ) -> None:
     """Add the images and captions of one JSON file to `files` and `annotations`."""
     content = read_json_object(file)
     # captions_val2014.json describes the images in val2014/.
-    folder = Path(file).stem.rpartition("_")[2]
+    folder = file.stem.rpartition("_")[2]
     try:
         for image in content["images"]:
             filename = str(image["file_name"])
@@ -90,7 +86,7 @@ def _read_annotations(
         ) from error
 
 
-def _read_ids(file: str) -> list[int]:
+def _read_ids(file: Path) -> list[int]:
     array = load_array(file)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(
@@ -98,7 +94,3 @@ def _read_ids(file: str) -> list[int]:
         )
     ids: list[int] = array.tolist()
     return ids
-
-
-def _as_list(files: Files) -> list[str]:
-    return [str(file) for file in ([files] if isinstance(files, str | Path) else files)]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from diverset.data.regions import Regions, SelectedRegions
 from diverset.errors import DataError, a_few
 
+ALL = "all"  # name of a split: everything in the caption files
+
 
 @dataclass(frozen=True, eq=False)
 class CaptionDataset:

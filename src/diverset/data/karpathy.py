@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diverset.data.dataset import CaptionDataset
+from diverset.data.dataset import ALL, CaptionDataset
 from diverset.data.image_files import attach_images
 from diverset.errors import DataError
 from diverset.runtime.files import read_json_object
@@ -36,34 +36,38 @@ class KarpathyFile:
             image_root: the folder of the images, or None for captions only. An image may be in the
                 sub-folder that the file names (COCO's train2014) or directly in the folder.
             split: a name such as "val", several joined by "+" such as "train+restval", or "all".
-            missing: what to do about missing images, "error", "skip" or "keep".
+            missing: what to do about missing images; see `attach_images`.
         """
-        ids: list[str] = []
-        candidates: list[list[str]] = []
-        captions: list[str] = []
-        image_index: list[int] = []
-        caption_ids: list[str | None] = []
-        entries = _of_split(self.path, self.entries, split)
-        for entry in entries:
-            filename = str(entry["filename"])
-            in_folder = PurePosixPath(str(entry.get("filepath", "")), filename)
-            candidates.append([str(in_folder), filename])
-            for sentence in entry["sentences"]:
-                captions.append(str(sentence["raw"]).strip())
-                caption_ids.append(str(sentence["sentid"]) if "sentid" in sentence else None)
-                image_index.append(len(ids))
-            ids.append(str(entry["cocoid"]) if "cocoid" in entry else PurePosixPath(filename).stem)
-        known = [caption_id for caption_id in caption_ids if caption_id is not None]
+        entries = self._of_split(split)
+        counts = [len(entry["sentences"]) for entry in entries]
+        sentences = [sentence for entry in entries for sentence in entry["sentences"]]
+        has_ids = all("sentid" in sentence for sentence in sentences)
         has_labels = any("labels" in entry for entry in entries)
         dataset = CaptionDataset(
             name=f"{self.name}/{split}",
-            image_ids=tuple(ids),
-            captions=tuple(captions),
-            image_index=np.array(image_index, dtype=np.int64),
-            caption_ids=tuple(known) if len(known) == len(captions) else None,
+            image_ids=tuple(str(entry.get("cocoid", _file(entry).stem)) for entry in entries),
+            captions=tuple(str(sentence["raw"]).strip() for sentence in sentences),
+            image_index=np.repeat(np.arange(len(entries)), counts),
+            caption_ids=tuple(str(each["sentid"]) for each in sentences) if has_ids else None,
             labels=tuple(_labels(entry) for entry in entries) if has_labels else None,
         )
+        candidates = [[str(_file(entry)), str(entry["filename"])] for entry in entries]
         return attach_images(dataset, image_root, candidates, missing)
+
+    def _of_split(self, split: str) -> list[dict[str, Any]]:
+        counts = Counter(str(entry["split"]) for entry in self.entries)
+        names = list(counts) if split == ALL and ALL not in counts else split.split("+")
+        for name in names:
+            if name not in counts:
+                known = ", ".join(f"{known} ({count})" for known, count in sorted(counts.items()))
+                raise DataError(
+                    f"{self.path} has no split {name!r}; it has: {known or 'no images'}"
+                )
+        return [entry for entry in self.entries if str(entry["split"]) in names]
+
+
+def _file(entry: dict[str, Any]) -> PurePosixPath:
+    return PurePosixPath(str(entry.get("filepath", "")), str(entry["filename"]))
 
 
 def _labels(entry: dict[str, Any]) -> tuple[str, ...]:
@@ -86,13 +90,3 @@ def _check_entries(file: str | Path, entries: Any) -> list[dict[str, Any]]:
                 "download the file again"
             )
     return entries
-
-
-def _of_split(file: str | Path, entries: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
-    counts = Counter(str(entry["split"]) for entry in entries)
-    names = list(counts) if split == "all" and "all" not in counts else split.split("+")
-    for name in names:
-        if name not in counts:
-            known = ", ".join(f"{known} ({count})" for known, count in sorted(counts.items()))
-            raise DataError(f"{file} has no split {name!r}; it has: {known or 'no images'}")
-    return [entry for entry in entries if entry["split"] in names]

@@ -6,7 +6,6 @@ The array is memory-mapped, never loaded: COCO's training file has 33 GB.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,12 @@ class MappedRegions:
 
     def __init__(self, file: str | Path) -> None:
         self.file = Path(file)
-        self._rows = _map_array(self.file)
+        self._rows = array = load_array(file, "r")
+        if array.dtype.kind != "f" or array.ndim not in (2, 3) or 0 in array.shape:
+            raise DataError(
+                f"{file} holds {array.dtype} of shape {array.shape}; "
+                "region features are floats of shape (rows, regions, width) or (rows, width)"
+            )
 
     @property
     def width(self) -> int:
@@ -109,13 +113,3 @@ def _check_repeats(regions: MappedRegions, each: int) -> None:
                     f"although {each} captions are assumed to share an image; pass "
                     "captions_per_image=1 if every image has a single caption"
                 )
-
-
-def _map_array(file: Path) -> NDArray[Any]:
-    array = load_array(file, "r")
-    if array.dtype.kind != "f" or array.ndim not in (2, 3) or 0 in array.shape:
-        raise DataError(
-            f"{file} holds {array.dtype} of shape {array.shape}; "
-            "region features are floats of shape (rows, regions, width) or (rows, width)"
-        )
-    return array

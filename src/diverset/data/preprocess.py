@@ -92,14 +92,16 @@ class Preprocess:
 
     def resized(self, image: Image) -> Image:
         """The part of the image that the network sees, (size, size)."""
-        method = resampling(self.interpolation)
         if self.crop == "squash":
-            return image.resize((self.size, self.size), method)
+            return self.scaled(image)
         # Resizing only the cropped part is cheaper than cropping afterwards.
         side = min(image.size) * self.size / (self.resize or self.size)
         left, top = (image.width - side) / 2, (image.height - side) / 2
-        box = (left, top, left + side, top + side)
-        return image.resize((self.size, self.size), method, box=box)
+        return self.scaled(image, (left, top, left + side, top + side))
+
+    def scaled(self, image: Image, box: tuple[float, float, float, float] | None = None) -> Image:
+        """A part of an image, or all of it, resized to (size, size)."""
+        return image.resize((self.size, self.size), Resampling[self.interpolation.upper()], box)
 
     def visible_box(self, size: tuple[int, int]) -> tuple[int, int, int, int]:
         """Left, top, right and bottom of the part of an image of this size that the network sees.
@@ -144,8 +146,7 @@ class RandomResizedCrop:
     ) -> UInt8[Tensor, "3 size size"]:
         """A random view with the size and interpolation of `preprocess`."""
         box = self.box(image.width, image.height, rng)
-        method = resampling(preprocess.interpolation)
-        pixels = to_pixels(image.resize((preprocess.size, preprocess.size), method, box=box))
+        pixels = to_pixels(preprocess.scaled(image, box))
         return pixels.flip(-1).contiguous() if rng.random() < self.flip else pixels
 
     def box(self, width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
@@ -167,8 +168,3 @@ class RandomResizedCrop:
 def to_pixels(image: Image) -> UInt8[Tensor, "3 height width"]:
     """An RGB image as a channels-first tensor, channels-last in memory as in Pillow."""
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
-
-
-def resampling(name: str) -> Resampling:
-    """Pillow's resampling filter of this name."""
-    return Resampling[name.upper()]

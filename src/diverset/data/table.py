@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from diverset.data.dataset import CaptionDataset
+from diverset.data.dataset import ALL, CaptionDataset
 from diverset.data.image_files import attach_images
-from diverset.errors import DataError, OptionError, check_choice, import_extra
+from diverset.errors import DataError, check_choice, import_extra
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
@@ -26,47 +26,39 @@ class MissingColumnError(DataError):
 def read_table(
     file: str | Path,
     image_root: str | Path | None,
-    image_column: str = "image",
-    caption_column: str = "caption",
-    split_column: str | None = None,
-    split: str | None = None,
+    split: str = ALL,
     *,
     missing: str = "error",
 ) -> CaptionDataset:
-    """Read a table of image paths and captions.
+    """Read a table of image paths, which are also the image ids, and captions.
 
     Args:
-        file: a .csv, .tsv or .parquet file with named columns.
+        file: a .csv, .tsv or .parquet file with the columns "image", "caption" and, unless all rows
+            are read, "split".
         image_root: the folder that image paths are relative to, or None for captions only.
-        image_column: the column of image paths, which are also the image ids.
-        caption_column: the column of captions.
-        split_column: the column that names each row's split, if there is one.
-        split: which split to read, or several joined by "+"; needs `split_column`.
-        missing: what to do about missing images, "error", "skip" or "keep".
+        split: a value of the column "split", several joined by "+", or "all".
+        missing: what to do about missing images; see `attach_images`.
     """
     file = Path(file)
-    if (split is None) != (split_column is None):
-        raise OptionError(
-            f"split is {split!r} and split_column is {split_column!r}; give both or neither"
-        )
-    names = None if split is None else split.split("+")
+    names = [] if split == ALL else split.split("+")
     images: dict[str, int] = {}
     captions: list[str] = []
     image_index: list[int] = []
     splits: set[str] = set()
-    for image, caption, *of_split in _captions(file, image_column, caption_column, split_column):
+    columns = ["image", "caption", *(["split"] if names else [])]
+    for image, caption, *of_split in _filled_rows(file, columns):
         splits.update(of_split)
-        if names is None or of_split[0] in names:
+        if not names or of_split[0] in names:
             image_index.append(images.setdefault(image, len(images)))
             captions.append(caption)
-    for name in names or ():
+    for name in names:
         if name not in splits:
             raise DataError(
-                f"{file} has no split {name!r} in column {split_column!r}; "
+                f"{file} has no split {name!r} in column 'split'; "
                 f"it has: {', '.join(sorted(splits)) or 'no rows'}"
             )
     dataset = CaptionDataset(
-        name=file.stem if split is None else f"{file.stem}/{split}",
+        name=file.stem if split == ALL else f"{file.stem}/{split}",
         image_ids=tuple(images),
         captions=tuple(captions),
         image_index=np.array(image_index, dtype=np.int64),
@@ -74,11 +66,8 @@ def read_table(
     return attach_images(dataset, image_root, [[image] for image in images], missing)
 
 
-def _captions(
-    file: Path, image_column: str, caption_column: str, split_column: str | None
-) -> Iterator[list[str]]:
-    """Image, caption and, if it has a column, split of every row; none of them is empty."""
-    columns = [image_column, caption_column, *([split_column] if split_column else [])]
+def _filled_rows(file: Path, columns: list[str]) -> Iterator[list[str]]:
+    """The stripped values of every row in these columns; none of them is empty."""
     for position, row in read_rows(file, columns):
         for column, value in zip(columns, row, strict=True):
             if not isinstance(value, str) or not value.strip():

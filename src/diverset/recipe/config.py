@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from diverset.config import PRECISIONS, PRECOMPUTED, ModelConfig
 from diverset.errors import OptionError, check_choice, check_positive
@@ -18,7 +17,7 @@ STARTS = ("mean", "contrastive")
 SCHEDULES = ("cosine", "step", "constant")
 OPTIMIZERS = ("adamw", "adam")
 ROLES = ("train", "val", "test")
-ALL = "all"  # name of a split: everything in the caption files
+ONE_DATASET = ("format", "file", "images", "regions", *ROLES)  # options that `sources` replace
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,6 @@ class SourceConfig(FilesConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("weight of a data source", self.weight)
-
-
-class SourceSplit(NamedTuple):
-    """A split of one dataset."""
-
-    source: SourceConfig
-    split: str
 
 
 @dataclass(frozen=True)
@@ -115,9 +107,8 @@ class DataConfig(FilesConfig):
             raise OptionError(
                 f"the names of data.sources are {names}; give each a name of its own, without ':'"
             )
-        own = DataConfig()
-        for option in ("format", "file", "images", "regions", *ROLES):
-            if getattr(self, option) != getattr(own, option):
+        for option in ONE_DATASET:
+            if getattr(self, option) != getattr(DataConfig, option):
                 raise OptionError(
                     f"data.{option} and data.sources are both set; move data.{option} into a source"
                 )
@@ -125,8 +116,8 @@ class DataConfig(FilesConfig):
             if not self.resolve(role):
                 raise OptionError(f"no data source has a split for {role}; name one")
 
-    def resolve(self, split: str) -> tuple[SourceSplit, ...]:
-        """The splits behind a name.
+    def resolve(self, split: str) -> list[tuple[SourceConfig, str]]:
+        """The splits behind a name, each with its dataset.
 
         With `sources`, the name is "train", "val" or "test" for these splits of all sources, or
         "SOURCE:SPLIT" for one.
@@ -137,19 +128,18 @@ class DataConfig(FilesConfig):
         """
         root = Path(self.root).expanduser()
         if not self.sources:
-            options = ("format", "file", "images", "regions", *ROLES)
-            values = {option: getattr(self, option) for option in options}
-            return (SourceSplit(SourceConfig(root=str(root), **values), split),)
+            values = {option: getattr(self, option) for option in ONE_DATASET}
+            return [(SourceConfig(root=str(root), **values), split)]
         sources = [replace(s, root=str(root / Path(s.root).expanduser())) for s in self.sources]
         if split in ROLES:
             splits = [(source, getattr(source, split)) for source in sources]
-            return tuple(SourceSplit(*pair) for pair in splits if pair[1] is not None)
-        name, _, of_source = split.partition(":")
-        matches = [SourceSplit(source, of_source) for source in sources if source.name == name]
-        if not matches or not of_source:
+            return [(source, own) for source, own in splits if own is not None]
+        name, _, own = split.partition(":")
+        matches = [(source, own) for source in sources if source.name == name]
+        if not matches or not own:
             names = ", ".join(f"{source.name}:SPLIT" for source in sources)
             raise OptionError(f"the split is {split!r}; choose one of: {', '.join(ROLES)}, {names}")
-        return tuple(matches)
+        return matches
 
     def validation_splits(self) -> dict[str, str]:
         """Names of splits to validate on, by the name they are logged under.
@@ -221,9 +211,8 @@ class LossConfig:
         check_choice("loss.kind", self.kind, LOSSES)
         check_choice("loss.start", self.start, STARTS, optional=True)
         check_choice("loss.reduction", self.reduction, ("mean", "sum"))
-        check_positive("loss.alpha_start", self.alpha_start)
-        check_positive("loss.captioning_width", self.captioning_width)
-        check_positive("loss.soft_temperature", self.soft_temperature)
+        for name in ("alpha_start", "captioning_width", "soft_temperature"):
+            check_positive(f"loss.{name}", getattr(self, name))
         shares = self.smoothing, self.soft_labels
         if min(shares) < 0 or sum(shares) >= 1:
             raise OptionError(

@@ -18,8 +18,9 @@ from diverset.data import (
     read_precomp,
     read_table,
 )
+from diverset.data.dataset import ALL
 from diverset.errors import DataError
-from diverset.recipe.config import ALL, ROLES, DataConfig, SourceConfig
+from diverset.recipe.config import ROLES, DataConfig, SourceConfig
 
 
 class DatasetReader:
@@ -63,12 +64,8 @@ class DatasetReader:
                 dataset = read_coco(paths, arrays, images, missing=missing)
             case "precomp":
                 dataset = read_precomp(root, split)
-            case _ if split == ALL:
-                dataset = read_table(paths[0], images, missing=missing)
             case _:
-                dataset = read_table(
-                    paths[0], images, split_column="split", split=split, missing=missing
-                )
+                dataset = read_table(paths[0], images, split, missing=missing)
         if source.regions and not self.captions_only:
             tsv_files = [root / file for file in source.regions.split(",")]
             dataset = replace(dataset, regions=BottomUpRegions(tsv_files, dataset.image_ids))

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from diverset.data import KarpathyFile
+from diverset.data.dataset import ALL
 from diverset.data.table import MissingColumnError, read_rows
 from diverset.errors import DataError, OptionError
-from diverset.recipe.config import ALL, DataConfig
+from diverset.recipe.config import ROLES, DataConfig
 
 
 def detect_dataset(
@@ -56,7 +57,7 @@ def detect_dataset(
 
 def has_caption_files(data: DataConfig) -> bool:
     """Whether the root of a recipe's data has one of the files that the recipe names."""
-    sources = [source for role in ("train", "val", "test") for source, _ in data.resolve(role)]
+    sources = [source for role in ROLES for source, _ in data.resolve(role)]
     return any(
         any(Path(source.root).glob("*_caps.txt"))
         if source.format == "precomp"
