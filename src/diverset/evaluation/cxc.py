@@ -13,7 +13,6 @@ left are skipped. Comparisons within one modality are not implemented.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -28,14 +27,13 @@ from diverset.evaluation.annotated import annotated_captions, check_images, rest
 from diverset.evaluation.ensemble import Member
 from diverset.evaluation.recall import LEVELS
 from diverset.evaluation.top import top_ranked
+from diverset.runtime.files import read_json_object, read_lines
 
 
 @dataclass(frozen=True)
 class CxcAnnotations:
-    """Ids in the order of the files, and the ids of each item's matches."""
+    """The ids of the matches of each item, the items in the order of the files."""
 
-    image_ids: tuple[str, ...]
-    caption_ids: tuple[str, ...]
     image_to_text: Mapping[str, frozenset[str]]
     text_to_image: Mapping[str, frozenset[str]]
 
@@ -44,21 +42,19 @@ def read_cxc(folder: str | PathLike[str]) -> CxcAnnotations:
     """Read `testall_ids.txt`, `testall_capids.txt` and `cxc_it.json` from a folder."""
     folder = Path(folder)
     # An image is listed once for each of its captions; the first occurrence gives the order.
-    images = tuple(dict.fromkeys(_lines(folder / "testall_ids.txt")))
-    captions = tuple(_lines(folder / "testall_capids.txt"))
+    images = list(dict.fromkeys(_read_ids(folder / "testall_ids.txt")))
+    captions = _read_ids(folder / "testall_capids.txt")
     if len(set(captions)) < len(captions):
         raise DataError(
             f"{folder / 'testall_capids.txt'} has duplicate ids; give one line per caption"
         )
+    matches = read_json_object(folder / "cxc_it.json")
     try:
-        matches = json.loads((folder / "cxc_it.json").read_text(encoding="utf-8"))
         return CxcAnnotations(
-            images,
-            captions,
             image_to_text=_matches(matches["i2t"], images, captions),
             text_to_image=_matches(matches["t2i"], captions, images),
         )
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except (KeyError, TypeError, IndexError) as error:
         raise DataError(
             f"{folder / 'cxc_it.json'} cannot be read ({type(error).__name__}: {error}); it maps "
             "'i2t' and 't2i' from each id of the two lists to lists of [id, ...]"
@@ -76,32 +72,28 @@ def cxc_scores(
     The images may be a part of the annotated ones. Without caption ids, as in SCAN's precomp
     folders, the collection must be the whole one in the order of the annotations.
     """
+    all_images, all_captions = annotations.image_to_text, annotations.text_to_image
     if caption_ids is None:
         sizes = len(members[0].images), len(members[0].texts)
-        expected = len(annotations.image_ids), len(annotations.caption_ids)
+        expected = len(all_images), len(all_captions)
         if sizes != expected:
             raise InputError(
                 f"there are {sizes[0]} images and {sizes[1]} captions without ids, and annotations "
                 f"of {expected[0]} and {expected[1]}; read a file with caption ids, or encode the "
                 "whole collection in the order of the annotations"
             )
-        image_ids, caption_ids = annotations.image_ids, annotations.caption_ids
-    check_images(image_ids, annotations.image_to_text)
-    members, captions = annotated_captions(members, caption_ids, annotations.text_to_image)
-    missing_images = set(annotations.image_ids) - set(image_ids)
-    missing_captions = set(annotations.caption_ids) - set(captions)
-    to_text = restrict(annotations.image_to_text, image_ids, missing_captions)
-    to_image = restrict(annotations.text_to_image, captions, missing_images)
+        image_ids, caption_ids = list(all_images), list(all_captions)
+    check_images(image_ids, all_images)
+    members, captions = annotated_captions(members, caption_ids, all_captions)
+    to_text = restrict(all_images, image_ids, all_captions.keys() - set(captions))
+    to_image = restrict(all_captions, captions, all_images.keys() - set(image_ids))
     top = top_ranked(members)
     text_recalls = _recalls(top.image_to_text, image_ids, captions, to_text)
     image_recalls = _recalls(top.text_to_image, captions, image_ids, to_image)
     return {
-        "images": share(image_ids, annotations.image_ids),
-        "captions": share(captions, annotations.caption_ids),
-        "queries": {
-            "i2t": share(to_text, annotations.image_ids),
-            "t2i": share(to_image, annotations.caption_ids),
-        },
+        "images": share(image_ids, all_images),
+        "captions": share(captions, all_captions),
+        "queries": {"i2t": share(to_text, all_images), "t2i": share(to_image, all_captions)},
         **{name: {"i2t": text_recalls[name], "t2i": image_recalls[name]} for name in text_recalls},
     }
 
@@ -131,12 +123,8 @@ def _matches(
     }
 
 
-def _lines(file: Path) -> list[str]:
-    try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{file} cannot be read ({error}); it holds one id per line") from error
-    ids = [line for line in lines if line]
+def _read_ids(file: Path) -> list[str]:
+    ids = [line for line in read_lines(file) if line]
     if not ids:
         raise DataError(f"{file} is empty; it holds one id per line")
     return ids

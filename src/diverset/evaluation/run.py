@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 from diverset.errors import OptionError
@@ -36,12 +37,7 @@ def evaluate(
         cache: folder for features of frozen backbones; the user's cache by default.
         device: where to compute.
     """
-    options = options or EvalOptions()
-    with Progress() as progress:
-        encoded = encode_models(
-            _as_list(models), options, cache or user_cache_folder(), device, progress
-        )
-    return _report(encoded, options)
+    return _reports([_as_list(models)], options, cache, device)[0]
 
 
 def compare(
@@ -57,14 +53,7 @@ def compare(
     The arguments are those of `evaluate`. Returns the reports of `models` and of `against`, and
     the difference, `models` - `against`.
     """
-    options, first = options or EvalOptions(), _as_list(models)
-    with Progress() as progress:
-        encoded = encode_models(
-            [*first, *_as_list(against)], options, cache or user_cache_folder(), device, progress
-        )
-    report, other = (
-        _report(part, options) for part in (encoded[: len(first)], encoded[len(first) :])
-    )
+    report, other = _reports([_as_list(models), _as_list(against)], options, cache, device)
     assert report.ranks is not None and other.ranks is not None
     return report, other, paired_bootstrap(other.ranks, report.ranks)
 
@@ -74,6 +63,19 @@ def _as_list(models: Models) -> list[str | Model]:
     if not listed:
         raise OptionError("no model to evaluate; give at least one folder")
     return listed
+
+
+def _reports(
+    ensembles: Sequence[list[str | Model]],
+    options: EvalOptions | None,
+    cache: Path | None,
+    device: str,
+) -> list[Report]:
+    options, cache = options or EvalOptions(), cache or user_cache_folder()
+    with Progress() as progress:
+        models = list(chain.from_iterable(ensembles))
+        encoded = iter(encode_models(models, options, cache, device, progress))
+    return [_report(list(islice(encoded, len(ensemble))), options) for ensemble in ensembles]
 
 
 def _report(encoded: Sequence[EncodedModel], options: EvalOptions) -> Report:

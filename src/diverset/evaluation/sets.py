@@ -134,8 +134,7 @@ def evaluate_members(
     index = check_collection(image_index, n_images, len(members[0].texts))
     folds = protocol.folds(n_images)
     left_out, n_images = n_images - folds[-1].stop, folds[-1].stop
-    if left_out:
-        members, index = _first_images(members, index, n_images)
+    members, index, _ = _select(members, index, slice(0, n_images))
     ranks, recalls = _rank_folds(members, index, folds, max_memory, device)
     notes: dict[str, Any] = {"ensemble of": len(members)} if len(members) > 1 else {}
     if left_out:
@@ -163,12 +162,7 @@ def _rank_folds(
     ranks = Ranks(np.empty(folds[-1].stop, np.int64), np.empty(len(index), np.int64), index)
     recalls = []
     for fold in folds:
-        captions = np.flatnonzero((index >= fold.start) & (index < fold.stop))
-        subsets = members
-        if len(captions) < len(index):
-            rows = torch.from_numpy(captions)
-            subsets = [member.subset(fold, rows) for member in members]
-        fold_index = index[captions] - fold.start
+        subsets, fold_index, captions = _select(members, index, fold)
         fold_ranks = ensemble_ranks(subsets, fold_index, max_memory=max_memory, device=device)
         ranks.image_to_text[fold] = fold_ranks.image_to_text
         ranks.text_to_image[captions] = fold_ranks.text_to_image
@@ -176,10 +170,12 @@ def _rank_folds(
     return ranks, recalls
 
 
-def _first_images(
-    members: Sequence[Member], index: NDArray[np.int64], images: int
-) -> tuple[list[Member], NDArray[np.int64]]:
-    """The first images with their captions."""
-    captions = np.flatnonzero(index < images)
-    rows = torch.from_numpy(captions)
-    return [member.subset(slice(images), rows) for member in members], index[captions]
+def _select(
+    members: Sequence[Member], index: NDArray[np.int64], images: slice
+) -> tuple[Sequence[Member], NDArray[np.int64], NDArray[np.int64]]:
+    """Consecutive images with their captions, and the rows of these captions."""
+    captions = np.flatnonzero((index >= images.start) & (index < images.stop))
+    if len(captions) < len(index):
+        rows = torch.from_numpy(captions)
+        members = [member.subset(images, rows) for member in members]
+    return members, index[captions] - images.start, captions

@@ -75,8 +75,7 @@ class _RunningTop:
         values, items = stable_top(scores.contiguous(), depth)
         merged = torch.cat([self.values[queries], values.double()], dim=1)
         merged_items = torch.cat([self.items[queries], items + first], dim=1)
-        order = merged.sort(dim=1, descending=True, stable=True).indices[:, :depth]
-        self.values[queries] = merged.gather(1, order)
+        self.values[queries], order = stable_top(merged, depth)
         self.items[queries] = merged_items.gather(1, order)
 
 
@@ -88,16 +87,16 @@ def stable_top(
     >>> stable_top(torch.tensor([[1.0, 2.0, 2.0, 1.0]]), 3)[1].tolist()
     [[1, 2, 0]]
     """
-    if scores.shape[1] > depth:
-        values, items = scores.topk(depth, dim=1)
-        # topk may return any of the items that tie for the last rank.
-        candidates = (scores >= values[:, -1:]).sum(dim=1, dtype=torch.int32)
-        ambiguous = (candidates > depth).nonzero()[:, 0]
-        if len(ambiguous):
-            ordered = scores[ambiguous].sort(dim=1, descending=True, stable=True)
-            items[ambiguous] = ordered.indices[:, :depth]
-        items = items.sort(dim=1).values
-    else:
-        items = torch.arange(scores.shape[1], device=scores.device).repeat(len(scores), 1)
+    if scores.shape[1] <= depth:
+        values, order = scores.sort(dim=1, descending=True, stable=True)
+        return values, order
+    values, items = scores.topk(depth, dim=1)
+    # topk may return any of the items that tie for the last rank.
+    candidates = (scores >= values[:, -1:]).sum(dim=1, dtype=torch.int32)
+    ambiguous = (candidates > depth).nonzero()[:, 0]
+    if len(ambiguous):
+        ordered = scores[ambiguous].sort(dim=1, descending=True, stable=True)
+        items[ambiguous] = ordered.indices[:, :depth]
+    items = items.sort(dim=1).values
     values, order = scores.gather(1, items).sort(dim=1, descending=True, stable=True)
     return values, items.gather(1, order)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,22 +48,17 @@ def noun_phrases(caption: str) -> list[str]:
     ['small brown dog', 'beach', 'red balls']
     """
     tokens = _TOKEN.findall(caption.lower())
-    phrases, start = [], 0
-    while start < len(tokens):
-        if tokens[start] not in DETERMINERS:
-            start += 1
+    phrases = []
+    for start, determiner in enumerate(tokens, 1):
+        if determiner not in DETERMINERS:
             continue
-        end = start + 1
-        while end < len(tokens) and end <= start + MAX_WORDS + 1:
-            if _ends_phrase(tokens[end], is_first=end == start + 1):
-                break
-            end += 1
-        words = tokens[start + 1 : end]
-        if len(words) > 1 and tokens[start] in SINGULAR and _PLURAL.search(words[-1]):
+        words = tokens[start : start + MAX_WORDS + 1]
+        ends = (end for end, token in enumerate(words) if _ends_phrase(token, is_first=end == 0))
+        words = words[: next(ends, len(words))]
+        if len(words) > 1 and determiner in SINGULAR and _PLURAL.search(words[-1]):
             words = words[:-1]  # "a dog runs"
         if 1 <= len(words) <= MAX_WORDS:
             phrases.append(" ".join(words))
-        start = end
     return phrases
 
 
@@ -97,11 +92,12 @@ def short_texts(
     Rare phrases are mostly errors of the rules. A phrase must occur `min_phrase` times in all
     captions, and its last word must end `min_head` phrases.
     """
-    phrases = [_phrases_of(dataset.captions_of(image)) for image in range(len(dataset))]
-    counts = Counter(phrase for of_image in phrases for phrase in of_image)
-    heads: Counter[str] = Counter()
-    for phrase, count in counts.items():
-        heads[_head(phrase)] += count
+    phrases = [
+        [phrase for caption in dataset.captions_of(image) for phrase in noun_phrases(caption)]
+        for image in range(len(dataset))
+    ]
+    counts = Counter(chain.from_iterable(phrases))
+    heads = Counter(map(_head, counts.elements()))
     texts: list[str] = []
     by_image = []
     for image, of_image in enumerate(phrases):
@@ -122,10 +118,6 @@ def short_texts(
             f"last word that ends {min_head}; set data.short_texts to 0"
         )
     return ShortTexts(tuple(texts), by_image)
-
-
-def _phrases_of(captions: Sequence[str]) -> list[str]:
-    return [phrase for caption in captions for phrase in noun_phrases(caption)]
 
 
 def _head(phrase: str) -> str:
