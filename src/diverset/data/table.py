@@ -116,10 +116,10 @@ def _parquet(file: Path, columns: list[str]) -> Iterator[tuple[str, tuple[Any, .
     arrow = import_extra("pyarrow", "data")
     parquet = import_extra("pyarrow.parquet", "data")
     try:
-        with parquet.ParquetFile(file) as source:
-            _check_columns(file, columns, list(source.schema_arrow.names))
+        with parquet.ParquetFile(file) as table:
+            _check_columns(file, columns, list(table.schema_arrow.names))
             number = 0
-            for batch in source.iter_batches(columns=list(dict.fromkeys(columns))):
+            for batch in table.iter_batches(columns=list(dict.fromkeys(columns))):
                 values = [batch.column(column).to_pylist() for column in columns]
                 for row in zip(*values, strict=True):
                     yield f"row {number}", row

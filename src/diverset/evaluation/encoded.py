@@ -60,10 +60,10 @@ def encode_models(
 
 
 def _encode(
-    source: str | Model, options: EvalOptions, cache: Path, device: str, progress: Progress
+    spec: str | Model, options: EvalOptions, cache: Path, device: str, progress: Progress
 ) -> EncodedModel:
-    data = evaluated_data(source, options)  # before the model is loaded: paths are often wrong
-    model = load(source, device) if isinstance(source, str) else source
+    data = evaluated_data(spec, options)  # before the model is loaded: paths are often wrong
+    model = load(spec, device) if isinstance(spec, str) else spec
     _check_elements(model, options)
     split = open_split(data, options.split or data.val, model, cache, progress=progress.update)
     encoding = progress.task("encoding")
@@ -71,8 +71,8 @@ def _encode(
     images = select_elements(images, options.image_elements)
     texts = select_elements(texts, options.text_elements)
     member = Member(images, texts, *_similarity(model, options))
-    bank = _query_bank(source, model, data, options, cache, progress) if options.hubness else None
-    name = source if isinstance(source, str) else model.fingerprint()
+    bank = _query_bank(spec, model, data, options, cache, progress) if options.hubness else None
+    name = spec if isinstance(spec, str) else model.fingerprint()
     return EncodedModel(name, model, member, split.dataset, bank)
 
 
@@ -111,7 +111,7 @@ def _in_precision(similarity: Similarity, precision: str) -> Similarity:
 
 
 def _query_bank(
-    source: str | Model,
+    spec: str | Model,
     model: Model,
     data: DataConfig,
     options: EvalOptions,
@@ -119,7 +119,7 @@ def _query_bank(
     progress: Progress,
 ) -> QueryBank:
     """The query bank stored with the model, or else a new one."""
-    folder = model_folder(source) if isinstance(source, str) else None
+    folder = model_folder(spec) if isinstance(spec, str) else None
     bank = None if folder is None else load_query_bank(folder, model.fingerprint())
     if bank is None:
         bank = build_query_bank(model, data, cache, options.hubness or 0, progress.update)

@@ -77,10 +77,7 @@ def set_health(
         cosines = image_sets @ text_sets.transpose(1, 2)
         image_use += _pairs_per_element(cosines.amax(dim=2)).cpu()
         text_use += _pairs_per_element(cosines.amax(dim=1)).cpu()
-    return Health(
-        _side(images, image_use / len(texts)),
-        _side(texts, text_use / len(texts)),
-    )
+    return Health(_side(images, image_use / len(texts)), _side(texts, text_use / len(texts)))
 
 
 def circular_variance(

@@ -74,19 +74,17 @@ def evaluate_corrected(
     return evaluate_members(corrected, image_index, protocol)
 
 
-def choose_weight(
-    member: Member, bank: QueryBank, image_index: ImageIndex, weights: Sequence[float] = WEIGHTS
-) -> QueryBank:
+def choose_weight(member: Member, bank: QueryBank, image_index: ImageIndex) -> QueryBank:
     """The bank with the weight of the largest RSUM; call it on validation data.
 
-    The first of several equal weights is chosen, so with 0 in front a correction has to pay.
+    The first of several equal weights is chosen; 0 is in front, so a correction has to pay.
     """
     biases = bank.biases(member)
     rsums = [
         evaluate_members([_corrected(member, *biases, weight)], image_index).rsum
-        for weight in weights
+        for weight in WEIGHTS
     ]
-    return replace(bank, weight=weights[int(np.argmax(rsums))])
+    return replace(bank, weight=WEIGHTS[int(np.argmax(rsums))])
 
 
 def correction_summary(report: Report, banks: Sequence[QueryBank]) -> dict[str, Any]:

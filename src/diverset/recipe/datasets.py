@@ -29,7 +29,7 @@ class DatasetReader:
     Args:
         data: names the files.
         captions_only: do not look for images and regions.
-        missing: what to do about missing images, "error", "skip" or "keep"; see `attach_images`.
+        missing: what to do about missing images; see `attach_images`.
     """
 
     def __init__(
@@ -90,9 +90,10 @@ def join_datasets(names: Sequence[str], datasets: Sequence[CaptionDataset]) -> C
     """Several datasets as one; ids are prefixed by the names, so that they stay unique."""
     if len(datasets) == 1:
         return datasets[0]
-    starts = np.cumsum([0, *(len(dataset) for dataset in datasets)])
-    images = [dataset.image_paths for dataset in datasets]
-    has_images = all(paths is not None for paths in images)
+    starts = np.cumsum([0, *map(len, datasets[:-1])])
+    rows = [dataset.image_index + start for dataset, start in zip(datasets, starts, strict=True)]
+    paths = [path for dataset in datasets for path in dataset.image_paths or ()]
+    labels = chain.from_iterable(d.labels or ((),) * len(d) for d in datasets)
     return CaptionDataset(
         name=" + ".join(dataset.name for dataset in datasets),
         image_ids=tuple(
@@ -101,18 +102,7 @@ def join_datasets(names: Sequence[str], datasets: Sequence[CaptionDataset]) -> C
             for image_id in dataset.image_ids
         ),
         captions=tuple(caption for dataset in datasets for caption in dataset.captions),
-        image_index=np.concatenate(
-            [
-                dataset.image_index + start
-                for dataset, start in zip(datasets, starts[:-1], strict=True)
-            ]
-        ),
-        image_paths=tuple(p for paths in images for p in paths or ()) if has_images else None,
-        labels=_join_labels(datasets),
+        image_index=np.concatenate(rows),
+        image_paths=tuple(paths) if all(dataset.image_paths for dataset in datasets) else None,
+        labels=tuple(labels) if any(dataset.labels for dataset in datasets) else None,
     )
-
-
-def _join_labels(datasets: Sequence[CaptionDataset]) -> tuple[tuple[str, ...], ...] | None:
-    if all(dataset.labels is None for dataset in datasets):
-        return None
-    return tuple(chain.from_iterable(d.labels or ((),) * len(d) for d in datasets))

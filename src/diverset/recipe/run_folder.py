@@ -53,11 +53,11 @@ def check_run(folder: Path, recipe: Recipe) -> None:
         return
     stored = read_recipe(folder / RECIPE)
     before, now = flat_options(stored), flat_options(recipe)
-    changed = [option for option in now if now[option] != before[option]]
-    fixed = [option for option in changed if option not in RESUMABLE]
-    if fixed:
+    fixed = [option for option in now if option not in RESUMABLE]
+    changed = [option for option in fixed if now[option] != before[option]]
+    if changed:
         raise CheckpointError(
-            f"{folder} holds a run with other settings ({', '.join(fixed)}); choose another "
+            f"{folder} holds a run with other settings ({', '.join(changed)}); choose another "
             "--out, or use the same settings to resume it"
         )
     if recipe.train.epochs < stored.train.epochs:

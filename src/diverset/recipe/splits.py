@@ -83,8 +83,8 @@ def open_split(
     Inputs are dropped and cropped only in training batches, which pass a random generator.
 
     Args:
-        data: the recipe's data.
-        split: name of the split; see `DataConfig.resolve`.
+        data: names the files.
+        split: see `DataConfig.resolve`.
         model: its backbones extract, preprocess and tokenize.
         cache: folder of the feature cache.
         training: cache augmented views of the images, and add short texts, as `data` says.
