@@ -25,9 +25,10 @@ class SelectedRegions:
     """The regions of selected images, in a given order, without copying."""
 
     def __init__(self, regions: Regions, indices: NDArray[np.int64]) -> None:
+        self._regions: Regions = regions
+        self._indices = indices
         if isinstance(regions, SelectedRegions):  # a view of a view would add an indirection
-            regions, indices = regions._regions, regions._indices[indices]
-        self._regions, self._indices = regions, indices
+            self._regions, self._indices = regions._regions, regions._indices[indices]
 
     @property
     def width(self) -> int:
