@@ -1,10 +1,22 @@
 """Filters for tests of every store: items with unusual metadata, and random trees."""
 
 import json
+import operator
+from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from diverset.index.filter_language import TEXT_OPERATORS, And, Compare, Filter, Not, Or
+from diverset.index.filter_language import TEXT_OPERATORS, And, Compare, Filter, Not, Or, kind
+
+COMPARE = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "contains": operator.contains,
+    "startswith": str.startswith,
+}
 
 HOSTILE = ["", "'", "''", '"', "%s", "%(k)s", "{}", "\\", "'; DROP TABLE x; --", "$1", "a\nb", "ä",
            "\U0001f600", "null", "true", "1", "é", "e\u0301", "Z", "a"]  # fmt: skip
@@ -36,6 +48,22 @@ trees = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def matches(tree: Filter, metadata: Mapping[str, object]) -> bool:
+    """Whether an item's metadata match a filter: what every store has to agree with."""
+    match tree:
+        case And(parts):
+            return all(matches(part, metadata) for part in parts)
+        case Or(parts):
+            return any(matches(part, metadata) for part in parts)
+        case Not(part):
+            return not matches(part, metadata)
+        case Compare(field, sign, value):
+            stored = metadata.get(field)
+            if kind(stored) != kind(value) or (kind(value) == "bool" and sign != "="):
+                return False
+            return COMPARE[sign](stored, value)
 
 
 def to_text(tree: Filter) -> str:

@@ -10,6 +10,7 @@ from filter_support import (
     UNSTORABLE,
     VALUES,
     compares_parts_of_text,
+    matches,
     orders_text,
     to_text,
     trees,
@@ -20,7 +21,7 @@ from store_support import SETTINGS, some_sets
 
 from diverset.engines import create_store
 from diverset.errors import DiversetError, OptionError
-from diverset.index.filter_language import Compare, matches
+from diverset.index.filter_language import Compare
 from diverset.index.filter_parser import parse
 
 

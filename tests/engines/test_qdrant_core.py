@@ -11,6 +11,7 @@ from filter_support import (
     VALUES,
     compares_parts_of_text,
     leaves,
+    matches,
     orders_text,
     to_text,
     trees,
@@ -20,7 +21,7 @@ from store_support import SETTINGS, clustered_sets, exact_scores, some_sets
 
 from diverset.engines.qdrant import QdrantStore
 from diverset.engines.qdrant_options import QdrantOptions
-from diverset.index.filter_language import Compare, matches
+from diverset.index.filter_language import Compare
 from diverset.index.filter_parser import parse
 from diverset.index.set_store import IndexSettings
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from filter_support import matches
 from hypothesis import given
 from hypothesis import strategies as st
 from index.index_support import make_index, make_sets
 
 from diverset.errors import InputError, OptionError
-from diverset.index.filter_language import TEXT_OPERATORS, matches
+from diverset.index.filter_language import TEXT_OPERATORS
 from diverset.index.filter_parser import parse
 
 NAMES = ["a", "b", "in_", "Order", "contains", "under"]

@@ -1,9 +1,9 @@
 """Operators of the filter language, by example."""
 
 import pytest
+from filter_support import matches
 
 from diverset.errors import OptionError
-from diverset.index.filter_language import matches
 from diverset.index.filter_parser import parse
 
 PHOTO = {

@@ -1,4 +1,4 @@
-"""Filters as SQL over a jsonb column, equivalent to `diverset.index.filter_language.matches`.
+"""Filters as SQL over a jsonb column, with the meaning that `filter_language` defines.
 
 Fields and values are always bound parameters. A comparison is never NULL, so that `not` holds for
 items without the field. Numbers are compared as jsonb, whose decimals keep the order of float64;

@@ -1,4 +1,4 @@
-"""Filters of Qdrant, equivalent to `diverset.index.filter_language.matches`.
+"""Filters of Qdrant, with the meaning that `diverset.index.filter_language` defines.
 
 Numbers are compared by ranges, since Qdrant's exact match does not support floating point. Qdrant
 can only compare text for equality, so `name < 'm'` and `name contains 'm'` are rejected.

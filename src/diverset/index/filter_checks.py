@@ -1,7 +1,7 @@
 """Checking a filter against the fields that exist.
 
-For `matches`, a comparison with an unknown field or a value of another kind is false. A user who
-mistyped it would take that for an empty result, so it is an error.
+A comparison with an unknown field or a value of another kind is false. A user who mistyped it would
+take that for an empty result, so it is an error.
 """
 
 from __future__ import annotations

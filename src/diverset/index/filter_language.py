@@ -1,18 +1,16 @@
 """Filters over metadata as trees: what they mean, and which metadata they can compare.
 
 `filter_parser` reads a tree from text; every store translates it into its own query language with
-bound parameters. `matches` defines the meaning: a comparison with a field that is missing, null or
-of another kind is false; text compares by code point; booleans compare only by `=`.
+bound parameters. The meaning is the same everywhere: a comparison with a field that is missing,
+null or of another kind is false; text compares by code point; booleans compare only by `=`.
 """
 
 from __future__ import annotations
 
 import math
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from diverset.errors import InputError
 
@@ -20,21 +18,11 @@ TEXT_OPERATORS = ("contains", "startswith")
 Value = str | int | float | bool
 MAX_INTEGER = 2**53  # engines compare numbers as float64, which is exact up to here
 FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "contains": operator.contains,
-    "startswith": str.startswith,
-}
-OPERATORS = tuple(_COMPARE)
 
 
 @dataclass(frozen=True)
 class Compare:
-    """`field operator value`, with an operator of `OPERATORS`; `!=` is a `Not` of `=`."""
+    """`field operator value`: =, <, <=, >, >= or a text operator; `!=` is a `Not` of `=`."""
 
     field: str
     operator: str
@@ -57,27 +45,6 @@ class Not:
 
 
 Filter = Compare | And | Or | Not
-
-
-def matches(tree: Filter, metadata: Mapping[str, object]) -> bool:
-    """Whether an item's metadata match a filter.
-
-    >>> recent = Compare("year", ">", 2000)
-    >>> matches(recent, {"year": 2020}), matches(recent, {})
-    (True, False)
-    """
-    match tree:
-        case And(parts):
-            return all(matches(part, metadata) for part in parts)
-        case Or(parts):
-            return any(matches(part, metadata) for part in parts)
-        case Not(part):
-            return not matches(part, metadata)
-        case Compare(field, sign, value):
-            stored = metadata.get(field)
-            if kind(stored) != kind(value) or (kind(value) == "bool" and sign != "="):
-                return False
-            return _COMPARE[sign](stored, value)
 
 
 def comparisons(tree: Filter) -> Iterator[Compare]:
@@ -124,7 +91,7 @@ def check_metadata(metadata: Mapping[str, object]) -> None:
             )
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"metadata field {name!r} is {value}; give a finite number")
-        if kind(value) == "number" and isinstance(value, int) and abs(value) >= 2**63:
+        if isinstance(value, int) and abs(value) >= 2**63:
             raise InputError(f"metadata field {name!r} is {value}; give it as text, or as a float")
         if isinstance(value, str):
             check_text(f"metadata field {name!r}", value)

@@ -1,7 +1,7 @@
 """A filter as SQL over the table of metadata fields, with every value bound.
 
 The table stores numbers and text as native values, not as JSON, so that a comparison in SQL equals
-the one in `filter_language.matches`, to the last bit.
+the one in Python, to the last bit.
 """
 
 from __future__ import annotations
