@@ -35,7 +35,8 @@ class DatabaseChecks:
         """The structure of the table of items: no row is lost."""
         if "items" not in self._passed:
             self._pragma("quick_check")
-            self.total("items", self._count("SELECT count(*) FROM items NOT INDEXED"))
+            statement = "SELECT count(*) FROM items NOT INDEXED"
+            self.total("items", self.connection.execute(statement).fetchone()[0])
             self._passed.add("items")
 
     def ids(self) -> None:
@@ -47,7 +48,7 @@ class DatabaseChecks:
         self.items()
         self.field_totals()
         for comparison in comparisons(tree):
-            self._field(comparison.field, kind(comparison.value))
+            self.field(comparison.field, kind(comparison.value))
 
     def field_totals(self) -> None:
         """The totals of single fields, which must add up to that of all fields."""
@@ -56,7 +57,8 @@ class DatabaseChecks:
         ).fetchone()
         self.total("fields", int(count), int(value))
 
-    def _field(self, name: str, kind: str) -> None:
+    def field(self, name: str, kind: str) -> None:
+        """The values of one kind of a metadata field."""
         label = f"fields/{name}/{kind}"
         if label in self._passed:
             return
@@ -77,6 +79,3 @@ class DatabaseChecks:
             if line != "ok":
                 raise DamagedError(f"{self.folder}: {FILE} is damaged ({line}); {REPAIR}")
             self._passed.add(name)
-
-    def _count(self, statement: str) -> int:
-        return int(self.connection.execute(statement).fetchone()[0])

@@ -37,12 +37,13 @@ from diverset.index.schema import (
     REPAIR,
     SCHEMA,
     insert_fields,
+    insert_item,
     insert_set,
     read_properties,
     set_checksum,
     write_property,
 )
-from diverset.index.set_store import IndexSettings, Metadata, Records, Scalar, Sets
+from diverset.index.set_store import IndexSettings, Records, Scalar, Sets
 from diverset.runtime.checksums import (
     expected_schema,
     read_total,
@@ -60,7 +61,6 @@ from diverset.runtime.sqlite import (
     transaction,
 )
 
-ROWS_PER_STATEMENT = 500
 BATCH = 4096  # sets read at once
 LAST_ROW = 2**62  # larger than any row number
 CACHED_ITEMS = 2**14  # ids and metadata of this many hits are kept in memory
@@ -179,21 +179,17 @@ class ItemDatabase:
             raise DamagedError(f"{self.folder}: property 'changes' of {FILE} is damaged; {REPAIR}")
         return int(row[0])
 
-    def add(self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata]) -> None:
+    def add(self, items: Records) -> None:
         """Add items, replacing those with the same ids."""
         with self.writing() as connection:
-            self._remove(connection, ids)
+            self._remove(connection, items.ids)
             (last,) = connection.execute(LAST_USED_ROW).fetchone()
-            rows = range(last + 1, last + 1 + len(ids))
-            texts = [json.dumps(dict(item), ensure_ascii=False) for item in metadata]
-            connection.executemany(
-                "INSERT INTO items VALUES (?, ?, ?, ?)",
-                ((*item, row_checksum(*item)) for item in zip(rows, ids, texts, strict=True)),
-            )
-            blobs = (elements.astype("<f4").tobytes() for elements in sets)
-            for row, blob, item in zip(rows, blobs, metadata, strict=True):
-                insert_set(connection, row, blob)
-                insert_fields(connection, row, item)
+            rows = range(last + 1, last + 1 + len(items.ids))
+            for row, item, metadata in zip(rows, items.ids, items.metadata, strict=True):
+                insert_item(connection, row, item, json.dumps(dict(metadata), ensure_ascii=False))
+            for row, elements, metadata in zip(rows, items.sets, items.metadata, strict=True):
+                insert_set(connection, row, elements.astype("<f4").tobytes())
+                insert_fields(connection, row, metadata)
 
     def fields(self) -> list[tuple[str, str]]:
         """Names of metadata fields, each with the kinds of its values."""
@@ -224,7 +220,7 @@ class ItemDatabase:
     def count(self, filter: Filter | None = None) -> int:
         if filter is not None:
             return len(self.rows(filter))
-        count = int(self._select("SELECT count(*) FROM items").fetchone()[0])
+        [(count,)] = self._select("SELECT count(*) FROM items")
         self.checks.total("items", count)
         return count
 
@@ -237,14 +233,8 @@ class ItemDatabase:
     def ids(self, filter: Filter | None = None) -> list[str]:
         """Ids of the items that match a filter, in the order of their rows."""
         self.checks.items() if filter is None else self.checks.fields(filter)
-        condition, values = to_sql(filter) if filter is not None else ("1", [])
-        columns = "row, id, metadata, checksum"
-        rows = self._select(f"SELECT {columns} FROM items WHERE {condition} ORDER BY row", values)
-        ids = []
-        for row, item, text, value in rows:
-            self._check_item(row, item, text, value)
-            ids.append(item)
-        return ids
+        condition, values = ("1", []) if filter is None else to_sql(filter)
+        return [item for _, item, _ in self._items(f"{condition} ORDER BY row", values)]
 
     def removed(self) -> Int64[np.ndarray, " rows"]:
         """Row numbers of deleted items that segments may still contain."""
@@ -276,22 +266,13 @@ class ItemDatabase:
 
         They are cached: a row number always refers to the same item.
         """
-        cache = self._cache
-        try:
-            return [cache[row] for row in rows]
-        except KeyError:
-            missing = set(rows).difference(cache)
+        cache, missing = self._cache, set(rows).difference(self._cache)
         if len(cache) + len(missing) > CACHED_ITEMS:
             cache.clear()
             missing = set(rows)
-        ordered = sorted(missing)
-        for start in range(0, len(ordered), ROWS_PER_STATEMENT):
-            batch = ordered[start : start + ROWS_PER_STATEMENT]
-            marks = ", ".join("?" * len(batch))
-            for row, item, text, value in self._select(
-                f"SELECT row, id, metadata, checksum FROM items WHERE row IN ({marks})", batch
-            ):
-                self._check_item(row, item, text, value)
+        if missing:
+            chosen = "row IN (SELECT value FROM json_each(?))"
+            for row, item, text in self._items(chosen, [json.dumps(list(missing))]):
                 cache[row] = (item, json.loads(text) if text != "{}" else {})
         if lost := missing.difference(cache):
             raise DamagedError(
@@ -324,19 +305,26 @@ class ItemDatabase:
     ) -> Int64[np.ndarray, " rows"]:
         return np.fromiter((row for (row,) in self._select(statement, values)), dtype=np.int64)
 
+    def _items(self, condition: str, values: Sequence[object]) -> Iterator[tuple[int, str, str]]:
+        """Row numbers, ids and metadata; raises if one is damaged."""
+        statement = f"SELECT row, id, metadata, checksum FROM items WHERE {condition}"
+        for row in self._select(statement, values):
+            yield self._check_item(*row)
+
     def _records(self, rows: Sequence[tuple[int, str, str, int, bytes | None, int]]) -> Records:
         """Rows of `SELECT_ITEMS` as items; raises if one is damaged or has no set."""
-        for row, item, text, value, *_ in rows:
-            self._check_item(row, item, text, value)
-        sets = self._decode([(row, data, value) for row, _, _, _, data, value in rows])
+        for row in rows:
+            self._check_item(*row[:4])
+        sets = self._decode([(row[0], *row[4:]) for row in rows])
         metadata = [json.loads(text) for _, _, text, *_ in rows]
         return Records([item for _, item, *_ in rows], sets, metadata)
 
-    def _check_item(self, row: int, item: str, text: str, value: int) -> None:
+    def _check_item(self, row: int, item: str, text: str, value: int) -> tuple[int, str, str]:
         if row_checksum(row, item, text) != value:
             raise DamagedError(
                 f"{self.folder}: item {item!r} (row {row}) in {FILE} is damaged; {REPAIR}"
             )
+        return row, item, text
 
     def _decode(self, stored: Sequence[tuple[int, bytes | None, int]]) -> Sets:
         """Sets of rows with their checksums; raises if one is damaged."""

@@ -27,10 +27,8 @@ def holds_index(folder: Path) -> bool:
     if not (folder / FILE).exists():
         return False
     try:
-        connection, _ = connect(folder / FILE)
-        with closing(connection):
-            return connection.execute(HAS_PROPERTIES).fetchone() is not None
-    except DATABASE_ERRORS:
+        return bool(_query(folder, HAS_PROPERTIES))
+    except DamagedError:
         return True  # opening it reports what is wrong
 
 
@@ -53,8 +51,7 @@ def database_problem(folder: Path) -> str | None:
 
 def item_count(folder: Path) -> int:
     """The recorded number of items."""
-    query = "SELECT coalesce(max(count), 0) FROM totals WHERE name = 'items'"
-    [(count,)] = _query(folder, query)
+    [(count,)] = _query(folder, "SELECT coalesce(max(count), 0) FROM totals WHERE name = 'items'")
     return count if isinstance(count, int) else -1  # damaged: agrees with nothing
 
 

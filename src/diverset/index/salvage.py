@@ -26,6 +26,7 @@ from diverset.index.schema import (
     CHANGES,
     FILE,
     insert_fields,
+    insert_item,
     insert_set,
     read_properties,
     write_property,
@@ -89,14 +90,13 @@ def _copy(
     """Insert intact items with their row numbers; returns how many are kept and damaged."""
     last = _last_row(source, folder)
     items: dict[int, tuple[str, str]] = {}
-    damaged: set[int] = set()
+    damaged, kept = set(), set()
     statement = "SELECT row, id, metadata, checksum FROM items WHERE row BETWEEN ? AND ?"
     for row, item, text, value in _readable(source, statement, 0, last):
         if row_checksum(row, item, text) == value:
             items[row] = (item, text)
         else:
             damaged.add(row)
-    kept = set()
     statement = "SELECT row, data, checksum FROM sets WHERE row BETWEEN ? AND ?"
     for row, data, value in _readable(source, statement, 0, last):
         if row in items and new.is_intact(row, data, value):
@@ -106,10 +106,8 @@ def _copy(
         insert_set(target, row, data)
         kept.add(row)
     for row in sorted(kept):
-        item, text = items[row]
-        values = (row, item, text, row_checksum(row, item, text))
-        target.execute("INSERT INTO items VALUES (?, ?, ?, ?)", values)
-        insert_fields(target, row, json.loads(text))
+        insert_item(target, row, *items[row])
+        insert_fields(target, row, json.loads(items[row][1]))
     # Graphs and readers know the old row numbers: new items get later ones.
     target.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'items'", (last,))
     return len(kept), len(damaged | items.keys() - kept)
@@ -117,12 +115,12 @@ def _copy(
 
 def _copy_properties(source: sqlite3.Connection, folder: Path, target: sqlite3.Connection) -> None:
     """Keep the plan of approximate search if it is intact; readers must notice the change."""
-    plan, changes = None, int.from_bytes(np.random.default_rng().bytes(5))
+    plan = None
     with suppress(*DATABASE_ERRORS, IndexFileError, ValueError):
         plan = read_properties(source, folder).get("plan")
     if plan is not None:
         write_property(target, "plan", plan)
-    write_property(target, CHANGES, changes)
+    write_property(target, CHANGES, int.from_bytes(np.random.default_rng().bytes(5)))
 
 
 def _last_row(source: sqlite3.Connection, folder: Path) -> int:

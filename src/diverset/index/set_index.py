@@ -46,23 +46,28 @@ from diverset.runtime.close_on_error import close_on_error
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _View:
     """What was derived from one state of the item database.
 
     Attributes:
         changes: `ItemDatabase.changes` of that state.
         segments: codes of every segment.
-        damaged: segments that could not be read; their codes come from the item database.
         unflushed: codes of the items that are in no segment yet.
         scan: over all these codes.
+        plan: of approximate search; read when it is needed first.
     """
 
     changes: int
     segments: dict[Segment, Codes]
-    damaged: list[Segment]
     unflushed: Codes
     scan: Scan
+    plan: Plan | None = None
+
+    @property
+    def damaged(self) -> list[Segment]:
+        """Segments that could not be read; their codes come from the item database."""
+        return [segment for segment, codes in self.segments.items() if codes.checks is None]
 
 
 class SetIndex:
@@ -83,7 +88,6 @@ class SetIndex:
         self._lock = threading.RLock()
         self._view: _View | None = None
         self._graphs: Graphs | None = None
-        self._plan: tuple[int, Plan] | None = None  # with the count of changes when it was read
         self._damaged: set[str] = set()  # segment files that failed a checksum
 
     @classmethod
@@ -116,7 +120,7 @@ class SetIndex:
         """Add or replace items; durable when it returns."""
         items = check_items(self.settings, ids, sets, metadata)
         with self._access():
-            self._database.add(items.ids, items.sets, items.metadata)
+            self._database.add(items)
             with suppress(OSError, IndexFileError):  # the items are stored; segments can wait
                 segment_writer.flush(self._database)
 
@@ -289,9 +293,9 @@ class SetIndex:
                 result = self._call(call)
             except StaleReadError:
                 result = self._call(call)
-            if self._view is not None and self._view.damaged:
+            if self._view is not None and (damaged := self._view.damaged):
                 with suppress(OSError, IndexFileError):  # the folder may be read-only
-                    segment_writer.rebuild(self._database, self._view.damaged)
+                    segment_writer.rebuild(self._database, damaged)
             return result
 
     def _call(self, call: Callable[[], Result]) -> Result:
@@ -308,7 +312,7 @@ class SetIndex:
         changes, old = self._database.changes(), self._view
         if old is not None and old.changes == changes:
             return old
-        segments, damaged = {}, []
+        segments = {}
         listed = segment_writer.list_segments(self._database)
         segment_writer.check_segments(self._database, listed)
         for segment in listed:
@@ -316,7 +320,6 @@ class SetIndex:
             if codes is None and segment.file not in self._damaged:
                 codes = read(self.folder, segment, self.settings)
             if codes is None:
-                damaged.append(segment)
                 codes = segment_writer.quantize_rows(self._database, segment.first, segment.last)
             segments[segment] = codes
         first = segment_writer.first_unflushed_row(list(segments))
@@ -326,7 +329,7 @@ class SetIndex:
         scan = Scan(parts, self._database.removed(), self.settings.alpha)
         for name in ("items", "sets"):
             self._database.checks.total(name, len(scan) - len(scan.removed))
-        self._view = _View(changes, segments, damaged, unflushed, scan)
+        self._view = _View(changes, segments, unflushed, scan)
         return self._view
 
     def _parse(self, filter: str | Filter | None) -> Filter | None:
@@ -345,10 +348,9 @@ class SetIndex:
         self, queries: Sets, k: int, filter: str | Filter | None, exact: bool
     ) -> list[list[Hit]]:
         view, tree = self.view(), self._parse(filter)
-        if not exact and (self._plan is None or self._plan[0] != view.changes):
-            self._plan = view.changes, require_plan(self._database)
-        plan = None if exact or self._plan is None else self._plan[1]
-        return self._search(view.scan, queries, k, tree, plan)
+        if not exact and view.plan is None:
+            view.plan = require_plan(self._database)
+        return self._search(view.scan, queries, k, tree, None if exact else view.plan)
 
     def _search(
         self, scan: Scan, queries: Sets, k: int, filter: Filter | None, plan: Plan | None

@@ -7,16 +7,17 @@ relies on is what is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from diverset.errors import IndexFileError, a_few
 from diverset.index.approximate import is_intact, read_plan
+from diverset.index.database_checks import DatabaseChecks
 from diverset.index.item_database import ItemDatabase
 from diverset.index.quick_checks import holds_index
 from diverset.index.salvage import intact_copies
-from diverset.index.schema import FILE, TABLES, field_checksum
+from diverset.index.schema import FILE, TABLES
 from diverset.index.segment_writer import check_segments, list_segments, read_intact
 from diverset.index.segments import Segment
 from diverset.index.verify_codes import invalid_codes, invalid_sets
@@ -56,8 +57,7 @@ def database_problems(database: ItemDatabase) -> list[str]:
     """What is wrong with `items.sqlite`."""
     problems: list[str] = []
     try:
-        for problem in _database_problems(database):
-            problems.append(problem)
+        problems.extend(_database_problems(database))  # keeps those that are found before an error
         return problems or invalid_sets(database)
     except (*DATABASE_ERRORS, IndexFileError) as error:
         return [*problems, f"{FILE} is damaged ({error}); --repair keeps every intact item"]
@@ -82,14 +82,9 @@ def _database_problems(database: ItemDatabase) -> Iterator[str]:
 
 def _damaged_items(database: ItemDatabase) -> Iterator[str]:
     rows = database.connection.execute("SELECT row, id, metadata, checksum FROM items")
-    damaged = [
-        (row, item) for row, item, text, value in rows if row_checksum(row, item, text) != value
-    ]
+    damaged = [item for row, item, text, value in rows if row_checksum(row, item, text) != value]
     if damaged:
-        yield (
-            f"items {a_few([item for _, item in damaged])} in {FILE} are damaged; --repair removes "
-            "them: add them again"
-        )
+        yield f"items {a_few(damaged)} in {FILE} are damaged; --repair removes them: add them again"
 
 
 def _damaged_sets(database: ItemDatabase) -> Iterator[str]:
@@ -113,25 +108,15 @@ def _damaged_sets(database: ItemDatabase) -> Iterator[str]:
 
 def _damaged_tables(database: ItemDatabase) -> Iterator[str]:
     """Tables that have lost rows, and derived tables with damaged rows."""
-    select, checks = database.connection.execute, database.checks
-    fields = select("SELECT name, row, value, checksum FROM fields")
-    damaged = {name for name, row, value, stored in fields if field_checksum(row, value) != stored}
-    if damaged:
-        yield f"fields {a_few(sorted(damaged))} in {FILE} are damaged; --repair rebuilds them"
+    select = database.connection.execute
+    checks = DatabaseChecks(database.folder, database.connection)  # new: none has passed before
     for table in TABLES:
         column = "row" if table == "removed" else "checksum"
         count, value = select(f"SELECT count(*), total({column}) FROM {table}").fetchone()
-        try:
-            checks.total(table, count, int(value))
-        except IndexFileError as error:
-            yield str(error)
+        yield from _raised(checks.total, table, count, int(value))
     checks.field_totals()
-    for name, kind in {(name, kind) for name, kind in select("SELECT name, kind FROM fields")}:
-        where = "WHERE name = ? AND kind = ?"
-        count, value = select(
-            f"SELECT count(*), total(checksum) FROM fields {where}", (name, kind)
-        ).fetchone()
-        checks.total(f"fields/{name}/{kind}", count, int(value))
+    for name, kind in select("SELECT DISTINCT name, kind FROM fields").fetchall():
+        yield from _raised(checks.field, name, kind)
     check_segments(database, list_segments(database))
     uncovered = select(
         "SELECT row FROM sets WHERE row <= (SELECT max(last) FROM segments) AND NOT EXISTS "
@@ -139,6 +124,13 @@ def _damaged_tables(database: ItemDatabase) -> Iterator[str]:
     )
     if rows := [row for (row,) in uncovered]:
         yield f"rows {a_few(rows)} are in no segment; compact the index"
+
+
+def _raised(check: Callable[..., None], *args: object) -> Iterator[str]:
+    try:
+        check(*args)
+    except IndexFileError as error:
+        yield str(error)
 
 
 def segment_problems(
