@@ -57,10 +57,8 @@ def _plain(value: Any) -> Any:
 
 def _number(cell: str) -> int | float | None:
     """The number in a cell; None if there is none that every store compares."""
-    if _INTEGER.match(cell):
-        integer = int(cell) if len(cell) < 20 else MAX_INTEGER + 1
-        # Longer ones are ids, e.g. of posts.
-        return integer if abs(integer) <= MAX_INTEGER else None
+    if _INTEGER.match(cell):  # long ones are ids, e.g. of posts
+        return int(cell) if len(cell) < 20 and abs(int(cell)) <= MAX_INTEGER else None
     try:
         number = float(cell) if _FLOAT.match(cell) else math.nan
     except ValueError:  # no digits

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from PIL.Image import Image
-from torch import Tensor
 
-from diverset.data.regions import Regions
 from diverset.errors import DataError, InputError
 from diverset.index.checks import check_ids
 from diverset.index.filter_language import check_metadata
@@ -29,21 +27,24 @@ class ItemSource:
     """A collection to encode.
 
     Attributes:
+        model: encodes the items.
+        side: "image" or "text", what the items are.
         name: for messages, and to recognise a folder of shards.
         ids, metadata: of all items.
-        elements: per set.
-        encode_sets: from a range of items to the sets of the readable ones, and the files of the
-            unreadable ones by item.
+        read: what the model encodes, by item; None for an image file that cannot be read.
         content_hash: of ids, texts and metadata, to recognise a folder of shards.
+        precision: "bfloat16" is faster on CPUs that support it.
         columns: of a table that are stored as metadata.
     """
 
+    model: Model
+    side: str
     name: str
     ids: Sequence[str]
     metadata: Sequence[Metadata]
-    elements: int
-    encode_sets: Callable[[range], tuple[Tensor, dict[int, str]]]
+    read: Callable[[int], Any]
     content_hash: str
+    precision: str = "float32"
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -57,68 +58,40 @@ class ItemSource:
             except InputError as error:
                 raise DataError(f"{self.name}, item {item!r}: {error}") from error
 
+    @property
+    def elements(self) -> int:
+        """Number of elements of a set."""
+        config = self.model.config
+        return (config.image_set if self.side == "image" else config.text_set).size
+
     def encode(self, items: range) -> tuple[Records, list[str]]:
         """A range of items, and the files that could not be read."""
-        sets, unreadable = self.encode_sets(items)
-        readable = [item for item in items if item not in unreadable]
+        contents = {item: self.read(item) for item in items}
+        unreadable = [str(self.metadata[item]["image"]) for item in items if contents[item] is None]
+        readable = [item for item in items if contents[item] is not None]
+        encode = self.model.encode_images if self.side == "image" else self.model.encode_texts
+        sets = torch.zeros(0, self.elements, self.model.config.dim)
+        if readable:
+            sets = encode([contents[item] for item in readable], precision=self.precision)
         records = Records(
             [self.ids[item] for item in readable],
             sets.float().cpu().numpy(),
             [self.metadata[item] for item in readable],
         )
-        return records, list(unreadable.values())
-
-
-def text_source(
-    model: Model,
-    name: str,
-    ids: Sequence[str],
-    texts: Sequence[str],
-    metadata: Sequence[Metadata],
-    precision: str,
-    columns: Sequence[str] = (),
-) -> ItemSource:
-    """Texts, each with its metadata."""
-
-    def encode_sets(items: range) -> tuple[Tensor, dict[int, str]]:
-        return model.encode_texts([texts[item] for item in items], precision=precision), {}
-
-    elements, key = model.config.text_set.size, content_hash(ids, texts, metadata)
-    return ItemSource(name, ids, metadata, elements, encode_sets, key, tuple(columns))
-
-
-def region_source(
-    model: Model, name: str, ids: Sequence[str], regions: Regions, precision: str
-) -> ItemSource:
-    """Images by their region features."""
-
-    def encode_sets(items: range) -> tuple[Tensor, dict[int, str]]:
-        batch = [np.array(regions[item]) for item in items]
-        return model.encode_images(batch, precision=precision), {}
-
-    elements, key = model.config.image_set.size, content_hash(ids)
-    return ItemSource(name, ids, [{}] * len(ids), elements, encode_sets, key)
+        return records, unreadable
 
 
 def image_source(
     model: Model, name: str, ids: Sequence[str], files: Sequence[Path], precision: str
 ) -> ItemSource:
     """Image files; unreadable ones are left out."""
-    elements, dim = model.config.image_set.size, model.config.dim
 
-    def encode_sets(items: range) -> tuple[Tensor, dict[int, str]]:
-        preprocess = model.image_backbone().preprocess
-        images: list[Image] = []
-        unreadable: dict[int, str] = {}
-        for item in items:
-            try:
-                images.append(preprocess.open(files[item]))
-            except DataError:
-                unreadable[item] = str(files[item])
-        if not images:
-            return torch.zeros(0, elements, dim), unreadable
-        return model.encode_images(images, precision=precision), unreadable
+    def read(item: int) -> Image | None:
+        try:
+            return model.image_backbone().preprocess.open(files[item])
+        except DataError:
+            return None
 
     metadata = [{"image": str(file)} for file in files]
     # Without the paths: processes may see the same folder under different paths.
-    return ItemSource(name, ids, metadata, elements, encode_sets, content_hash(ids))
+    return ItemSource(model, "image", name, ids, metadata, read, content_hash(ids), precision)

@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from diverset.data import CaptionDataset
 from diverset.data.table import MissingColumnError, read_rows
 from diverset.data.walking import Walk
 from diverset.encode.columns import check_column_names, column_values
-from diverset.encode.item_source import ItemSource, image_source, region_source, text_source
+from diverset.encode.item_source import ItemSource, image_source
 from diverset.errors import DataError, a_few
 from diverset.index.filter_language import is_storable
+from diverset.index.set_store import Metadata
+from diverset.index.shards import content_hash
 from diverset.model import Model
 
 DEFAULT_ID_COLUMN = "id"
@@ -35,12 +39,12 @@ def image_folder(model: Model, folder: Path, precision: str = "float32") -> Item
             len(skipped),
             a_few(skipped),
         )
-    ids = [name for name in files if is_storable(name)]
-    if not ids:
+    for name in skipped:
+        del files[name]
+    if not files:
         raise DataError(f"there are no images under {folder}; check the path")
-    return image_source(
-        model, f"{folder.name} images", ids, [files[name] for name in ids], precision
-    )
+    name = f"{folder.name} images"
+    return image_source(model, name, list(files), list(files.values()), precision)
 
 
 def text_table(
@@ -69,7 +73,7 @@ def text_table(
     if len(set(ids)) < len(ids):
         raise DataError(f"the id column of {file} has duplicates; make ids unique")
     metadata = _metadata(texts, metadata_columns, [row[2:] for row in rows], file)
-    return text_source(model, file.stem, ids, texts, metadata, precision, metadata_columns)
+    return _text_source(model, file.stem, ids, texts, metadata, precision, tuple(metadata_columns))
 
 
 def _read_rows(file: Path, id_column: str | None, columns: list[str]) -> list[tuple[Any, ...]]:
@@ -106,7 +110,17 @@ def split_images(model: Model, split: CaptionDataset, precision: str = "float32"
     if model.config.image.kind == "regions":
         if split.regions is None:
             raise DataError(f"{split.name} has no region features, which this model reads")
-        return region_source(model, name, split.image_ids, split.regions, precision)
+        ids, regions = split.image_ids, split.regions
+        return ItemSource(
+            model,
+            "image",
+            name,
+            ids,
+            metadata=[{}] * len(ids),
+            read=lambda item: np.array(regions[item]),
+            content_hash=content_hash(ids),
+            precision=precision,
+        )
     if split.image_paths is None:
         raise DataError(f"{split.name} has no image files; set data.images in the recipe")
     return image_source(model, name, split.image_ids, split.image_paths, precision)
@@ -120,4 +134,17 @@ def split_captions(model: Model, split: CaptionDataset, precision: str = "float3
         {"text": text, "image": image} for text, image in zip(split.captions, images, strict=True)
     ]
     name = f"{split.name} captions"
-    return text_source(model, name, ids, split.captions, metadata, precision)
+    return _text_source(model, name, ids, split.captions, metadata, precision)
+
+
+def _text_source(
+    model: Model,
+    name: str,
+    ids: Sequence[str],
+    texts: Sequence[str],
+    metadata: Sequence[Metadata],
+    precision: str,
+    columns: tuple[str, ...] = (),
+) -> ItemSource:
+    read, key = texts.__getitem__, content_hash(ids, texts, metadata)
+    return ItemSource(model, "text", name, ids, metadata, read, key, precision, columns)

@@ -151,15 +151,16 @@ def _locate_qdrant(parts: SplitResult) -> _Location:
         with closing(client()) as opened:
             return QdrantStore.exists(opened, server, name)
 
-    def open_collection() -> QdrantStore:
+    def connected(act: Callable[..., QdrantStore], *arguments: object) -> QdrantStore:
         with close_on_error(client()) as opened:
-            return QdrantStore.open(opened, server, name, options)
+            return act(opened, server, name, *arguments, options)
 
-    def create(settings: IndexSettings) -> QdrantStore:
-        with close_on_error(client()) as opened:
-            return QdrantStore.create(opened, server, name, settings, options)
-
-    return _Location(f"{server} collection {name}", exists, open_collection, create)
+    return _Location(
+        label=f"{server} collection {name}",
+        exists=exists,
+        open=partial(connected, QdrantStore.open),
+        create=partial(connected, QdrantStore.create),
+    )
 
 
 def _locate_postgres(parts: SplitResult) -> _Location:

@@ -27,7 +27,7 @@ from diverset.engines.settings import (
     from_stored,
     to_stored,
 )
-from diverset.errors import EngineError, OptionError, check_count
+from diverset.errors import EngineError, OptionError
 from diverset.index.checks import check_queries, storable_ids
 from diverset.index.explain import pair_cosines
 from diverset.index.set_store import Hit, IndexSettings, Metadata, Records, Sets
@@ -47,10 +47,10 @@ class PostgresStore:
         server: Server,
         name: str,
         settings: IndexSettings,
-        options: PostgresOptions | None = None,
+        options: PostgresOptions,
     ) -> None:
         self._server, self._table = server, sql.Identifier(name)
-        self._settings, self._options = settings, options or PostgresOptions()
+        self.settings, self._options = settings, options
         self._elements = element_names(settings)
         server.register_vector()
 
@@ -65,7 +65,7 @@ class PostgresStore:
                     "diverset store load-shards"
                 )
             settings = from_stored(stored, f"{server.label} table {name}")
-            return cls(server, name, settings, options)
+            return cls(server, name, settings, options or PostgresOptions())
 
     @classmethod
     def create(
@@ -92,14 +92,10 @@ class PostgresStore:
         with closing(Server(url)) as server:
             return _read_settings(server, name) is not None
 
-    @property
-    def settings(self) -> IndexSettings:
-        return self._settings
-
     def add(
         self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
     ) -> None:
-        items = check_storable(self._settings, ids, sets, metadata)
+        items = check_storable(self.settings, ids, sets, metadata)
         columns = ["metadata", "mean", *self._elements]
         statement = sql.SQL(
             "INSERT INTO {} (id, {}) VALUES (%s, {}) ON CONFLICT (id) DO UPDATE SET {}"
@@ -125,7 +121,7 @@ class PostgresStore:
     def search(
         self, queries: Sets, k: int = 10, filter: str | None = None, exact: bool = True
     ) -> list[list[Hit]]:
-        checked, limit = check_queries(self._settings, queries), check_count("k", k)
+        checked, limit = check_queries(self.settings, queries, k)
         condition = to_sql(filter)
         return [self._search(query, limit, condition, exact) for query in checked]
 
@@ -158,7 +154,7 @@ class PostgresStore:
             return []
         cosines = pair_cosines(query, _sets(rows, 3))
         return [
-            Hit(row[0], row[1], row[2], pairs, self._settings.alpha)
+            Hit(row[0], row[1], row[2], pairs, self.settings.alpha)
             for row, pairs in zip(rows, cosines, strict=True)
         ]
 
@@ -181,7 +177,7 @@ class PostgresStore:
             weights=weights(len(query), self._elements),
             table=self._table,
         )
-        values = {**parameters(query, self._settings.alpha), **condition.values}
+        values = {**parameters(query, self.settings.alpha), **condition.values}
         with self._server.transaction():
             if candidates is not None:
                 ef_search = str(min(EF_SEARCH_FACTOR * candidates, MAX_EF_SEARCH))

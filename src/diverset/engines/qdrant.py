@@ -29,7 +29,7 @@ from diverset.engines.settings import (
     from_stored,
     to_stored,
 )
-from diverset.errors import EngineError, check_count
+from diverset.errors import EngineError
 from diverset.index.checks import check_queries, storable_ids
 from diverset.index.explain import pair_cosines
 from diverset.index.set_store import Hit, IndexSettings, Metadata, Records, Sets
@@ -52,11 +52,11 @@ class QdrantStore:
         server: str,
         name: str,
         settings: IndexSettings,
-        options: QdrantOptions | None = None,
+        options: QdrantOptions,
     ) -> None:
         """`server` is the name of the server in messages."""
         self._client, self._server, self._name = client, server, name
-        self._settings, self._options = settings, options or QdrantOptions()
+        self.settings, self._options = settings, options
         self._elements = element_names(settings)
 
     @classmethod
@@ -72,7 +72,7 @@ class QdrantStore:
         with _translate_errors(server):
             config = client.get_collection(name).config
         settings = from_stored(config.metadata, f"{server} collection {name}")
-        return cls(client, server, name, settings, options)
+        return cls(client, server, name, settings, options or QdrantOptions())
 
     @classmethod
     def create(
@@ -105,15 +105,11 @@ class QdrantStore:
         with _translate_errors(server):
             return client.collection_exists(name)
 
-    @property
-    def settings(self) -> IndexSettings:
-        return self._settings
-
     def add(
         self, ids: Sequence[str], sets: Sets, metadata: Sequence[Metadata] | None = None
     ) -> None:
-        items = check_storable(self._settings, ids, sets, metadata)
-        item_bytes = NUMBER_BYTES * self._settings.dim * (self._settings.elements + 1)
+        items = check_storable(self.settings, ids, sets, metadata)
+        item_bytes = NUMBER_BYTES * self.settings.dim * (self.settings.elements + 1)
         for part in _slices(len(items.ids), max(1, REQUEST_BYTES // item_bytes)):
             with _translate_errors(self._server):
                 self._client.upsert(self._name, self._points(items, part), wait=True)
@@ -130,7 +126,7 @@ class QdrantStore:
     def search(
         self, queries: Sets, k: int = 10, filter: str | None = None, exact: bool = True
     ) -> list[list[Hit]]:
-        checked, limit = check_queries(self._settings, queries), check_count("k", k)
+        checked, limit = check_queries(self.settings, queries, k)
         condition = to_qdrant(filter)
         scored = self._count(condition) if exact else max(self._options.candidates, limit)
         if not scored:
@@ -140,7 +136,7 @@ class QdrantStore:
             requests = [
                 models.QueryRequest(
                     prefetch=prefetches(query, self._elements, scored, exact, condition),
-                    query=formula(len(query), len(self._elements), self._settings.alpha),
+                    query=formula(len(query), len(self._elements), self.settings.alpha),
                     limit=limit,
                     with_payload=True,
                     with_vector=self._elements,
@@ -200,7 +196,7 @@ class QdrantStore:
         if not points:
             return []
         cosines = pair_cosines(query, np.stack([self._set(point.vector) for point in points]))
-        alpha = self._settings.alpha
+        alpha = self.settings.alpha
         hits = [
             Hit(str(point.payload[ID]), point.score, point.payload[METADATA], pairs, alpha)
             for point, pairs in zip(points, cosines, strict=True)

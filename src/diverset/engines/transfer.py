@@ -72,9 +72,7 @@ def copy_store(
     """
     check_same(source.settings, target.settings, "the target")
     state = getattr(source, "state", None)  # before anything is read; engines have none
-    parts = (
-        _Part(batch.ids[-1], len(batch.ids), partial(_loaded, batch)) for batch in source.walk(size)
-    )
+    parts = (_Part(batch.ids[-1], len(batch.ids), batch) for batch in source.walk(size))
     journal = None if state is None else journal
     return _transfer(parts, target, source.count(), journal, str(state), progress, "copying")
 
@@ -92,21 +90,22 @@ def load_shards(
     check_same(manifest.settings, target.settings, "the store")
     check_complete(folder, manifest)
     shards = manifest.shards[rank::world_size]
-    sizes = [len(manifest.item_range(shard)) for shard in shards]
+    sizes = {shard: len(manifest.item_range(shard)) for shard in shards}
     parts = (
         _Part(f"{shard:08d}", size, partial(read_shard, folder, manifest, shard))
-        for shard, size in zip(shards, sizes, strict=True)
+        for shard, size in sizes.items()
     )
     state = shards_state(folder, manifest)
-    return _transfer(parts, target, sum(sizes), journal, state, progress, "loading shards")
+    return _transfer(parts, target, sum(sizes.values()), journal, state, progress, "loading shards")
 
 
 class _Part(NamedTuple):
-    """Items that are journaled together: an increasing mark, their number, how to read them."""
+    """Items that are journaled together: an increasing mark, their number, and they themselves
+    or how to read them."""
 
     mark: str
-    items: int
-    read: Callable[[], Records]
+    count: int
+    items: Records | Callable[[], Records]
 
 
 def _transfer(
@@ -122,9 +121,9 @@ def _transfer(
     last, copied = journal.last(state, target.count()) if journal else ("", 0)
     seen = written = 0
     for part in parts:
-        seen += part.items
+        seen += part.count
         if part.mark > last:
-            items = part.read()
+            items = part.items() if callable(part.items) else part.items
             for start in range(0, len(items.ids), BATCH):
                 batch = slice(start, start + BATCH)
                 target.add(items.ids[batch], items.sets[batch], items.metadata[batch])
@@ -136,8 +135,3 @@ def _transfer(
     if journal:
         journal.finish()
     return written
-
-
-def _loaded(items: Records) -> Records:
-    """How to read items that `walk` has already read."""
-    return items

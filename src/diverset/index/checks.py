@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from diverset.errors import InputError, ShapeError, a_few
+from diverset.errors import InputError, ShapeError, a_few, check_count
 from diverset.index.filter_language import check_metadata, check_text, is_storable
 from diverset.index.set_store import IndexSettings, Metadata, Records
 from diverset.similarity import UNIT_TOLERANCE, check_set_shape, check_unit_length
@@ -52,9 +52,11 @@ def _to_python(metadata: Metadata) -> Metadata:
     }
 
 
-def check_queries(settings: IndexSettings, queries: Any) -> NDArray[np.float32]:
-    """Query sets of any number of elements and of the index's dimension."""
-    return check_sets("queries", queries, settings.dim)
+def check_queries(
+    settings: IndexSettings, queries: Any, k: object
+) -> tuple[NDArray[np.float32], int]:
+    """Query sets of any number of elements and of the index's dimension, and the number of hits."""
+    return check_sets("queries", queries, settings.dim), check_count("k", k)
 
 
 def check_sets(name: str, sets: Any, dim: int) -> NDArray[np.float32]:

@@ -65,16 +65,9 @@ def smooth_chamfer_from_cosines(cosines: Cosines, alpha: float) -> Scores:
         exponentials = np.exp(pairs)
         to_item, to_query = (np.log(exponentials.sum(axis)).mean(0) for axis in (1, 0))
     else:
-        to_item, to_query = (_log_sum_exp(pairs, axis).mean(0) for axis in (1, 0))
+        to_item, to_query = (np.logaddexp.reduce(pairs, axis).mean(0) for axis in (1, 0))
     scores: Scores = (to_item + to_query) / (2 * alpha)
     return scores
-
-
-def _log_sum_exp(values: Float[np.ndarray, "*shape"], axis: int) -> Float[np.ndarray, "*rest"]:
-    largest = values.max(axis=axis, keepdims=True)
-    sums: Float[np.ndarray, "*rest"] = np.log(np.exp(values - largest).sum(axis=axis))
-    sums += largest.squeeze(axis)
-    return sums
 
 
 def contributions(cosines: Cosines, alpha: float) -> Cosines:

@@ -114,10 +114,7 @@ class _Parser:
         return token.text
 
     def disjunction(self) -> Filter:
-        return self.join("or", self.conjunction, Or)
-
-    def conjunction(self) -> Filter:
-        return self.join("and", self.term, And)
+        return self.join("or", partial(self.join, "and", self.term, And), Or)
 
     def join(
         self, separator: str, part: Callable[[], Filter], kind: type[And] | type[Or]

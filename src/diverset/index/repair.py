@@ -10,7 +10,6 @@ from diverset.index import segment_writer
 from diverset.index.item_database import ItemDatabase
 from diverset.index.salvage import salvage
 from diverset.index.schema import FILE
-from diverset.index.segments import delete_others
 from diverset.index.set_store import IndexSettings
 from diverset.index.verify import (
     database_problems,
@@ -30,11 +29,8 @@ def repair(folder: Path, settings: IndexSettings | None = None) -> list[str]:
     actions = _repair_database(folder, settings)
     with closing(ItemDatabase.open(folder)) as database:
         with database.reading():
-            damaged = [
-                segment
-                for segment in segment_writer.list_segments(database)
-                if segment_problems(database, [segment])
-            ]
+            segments = segment_writer.list_segments(database)
+            damaged = [segment for segment in segments if segment_problems(database, segment)]
             graphs = graph_problems(database)
         if damaged:
             segment_writer.rebuild(database, damaged)
@@ -45,9 +41,7 @@ def repair(folder: Path, settings: IndexSettings | None = None) -> list[str]:
             with database.writing() as connection:
                 connection.execute("DELETE FROM properties WHERE key = 'plan'")
             actions.append("damaged graphs dropped; run diverset store tune again")
-        with database.writing():
-            current = {segment.file for segment in segment_writer.list_segments(database)}
-            delete_others(folder, current)
+        segment_writer.delete_unlisted(database)
     return actions
 
 

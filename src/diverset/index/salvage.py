@@ -139,19 +139,12 @@ def _last_row(source: sqlite3.Connection, folder: Path) -> int:
 def _readable(
     source: sqlite3.Connection, statement: str, first: int, last: int
 ) -> Iterator[tuple[Any, ...]]:
-    """Rows of a table, without those on pages that cannot be read."""
-    for start in range(first, last + 1, SPAN):
-        yield from _bisect(source, statement, start, min(start + SPAN - 1, last))
-
-
-def _bisect(
-    source: sqlite3.Connection, statement: str, first: int, last: int
-) -> list[tuple[Any, ...]]:
-    try:
-        return source.execute(statement, (first, last)).fetchall()
-    except (*DATABASE_ERRORS, OverflowError):
-        if first == last:
-            return []
-    middle = (first + last) // 2
-    lower = _bisect(source, statement, first, middle)
-    return lower + _bisect(source, statement, middle + 1, last)
+    """Rows of a table, without those on pages that cannot be read: by bisection."""
+    with suppress(*DATABASE_ERRORS, OverflowError):
+        if last - first < SPAN:
+            yield from source.execute(statement, (first, last)).fetchall()
+            return
+    if first < last:
+        middle = (first + last) // 2
+        yield from _readable(source, statement, first, middle)
+        yield from _readable(source, statement, middle + 1, last)

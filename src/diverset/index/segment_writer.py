@@ -109,14 +109,19 @@ def compact(database: ItemDatabase) -> None:
         _replace(connection, old, new)
         connection.execute("DELETE FROM removed")
         connection.execute("DELETE FROM fields WHERE row NOT IN (SELECT row FROM items)")
-    with database.writing():  # no other process is between writing a segment and listing it
-        delete_others(database.folder, {segment.file for segment in list_segments(database)})
+    delete_unlisted(database)
     # executescript, since `execute` would free one page and stop. Truncating the log does not wait
     # for readers; the next compaction tries again.
     database.connection.executescript(
         "PRAGMA incremental_vacuum; PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE); "
         f"PRAGMA busy_timeout = {int(1000 * BUSY_TIMEOUT)};"
     )
+
+
+def delete_unlisted(database: ItemDatabase) -> None:
+    """Delete the files that are not current segments."""
+    with database.writing():  # no other process is between writing a segment and listing it
+        delete_others(database.folder, {segment.file for segment in list_segments(database)})
 
 
 def rebuild(database: ItemDatabase, damaged: Sequence[Segment]) -> None:

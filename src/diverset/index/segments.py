@@ -53,8 +53,7 @@ def write(folder: Path, codes: Codes, settings: IndexSettings, first: int, last:
     tensors["set_checksums"] = torch.from_numpy(set_checksums(rows, sets, np.arange(len(rows))))
     tensors["element_checksums"] = element_checksums(tensors["elements"])
     # A new name each time: a reader of an older state still finds the older file.
-    value = _checksum(tensors)
-    name = f"{first:010}-{last:010}-{uuid.uuid4().hex[:8]}-{value:08x}{SUFFIX}"
+    name = f"{first:010}-{last:010}-{uuid.uuid4().hex[:8]}{_ending(tensors)}"
     target, temporary = folder / name, folder / f"{name}.part"
     try:
         write_tensors(temporary, tensors, _properties(settings))
@@ -73,7 +72,7 @@ def read(folder: Path, segment: Segment, settings: IndexSettings) -> Codes | Non
             if opened.metadata() != _properties(settings):
                 return None
         tensors = load_file(file)
-        if _checksum(tensors) != _stored_checksum(segment.file):
+        if not segment.file.endswith(_ending(tensors)):
             return None
         checks = BlockChecks(file, tensors.pop("set_checksums"), tensors.pop("element_checksums"))
         codes = Codes(**tensors, checks=checks)
@@ -95,21 +94,12 @@ def delete_others(folder: Path, current: set[str]) -> None:
             delete_unused(file)
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> int:
-    """Of all tensors that are not checked block by block."""
+def _ending(tensors: Mapping[str, Tensor]) -> str:
+    """Of the name of a file: the checksum of all tensors that are not checked block by block."""
     value = 0
     for name in sorted(tensors.keys() - BLOCKS):
         value = checksum(tensors[name].numpy(), value)
-    return value
-
-
-def _stored_checksum(name: str) -> int | None:
-    """The checksum in the name of a segment file."""
-    text = name.removesuffix(SUFFIX).rpartition("-")[2]
-    try:
-        return int(text, 16)
-    except ValueError:
-        return None
+    return f"-{value:08x}{SUFFIX}"
 
 
 def _properties(settings: IndexSettings) -> dict[str, str]:

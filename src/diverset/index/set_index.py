@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
-from diverset.errors import IndexFileError, OptionError, check_count
+from diverset.errors import IndexFileError, OptionError
 from diverset.index import segment_writer
 from diverset.index.approximate import (
     Graphs,
@@ -139,7 +139,7 @@ class SetIndex:
         are searched by the plan that `tune` chose, with the recall it measured; a search with a
         filter is exact nevertheless.
         """
-        queries, k = check_queries(self.settings, queries), check_count("k", k)
+        queries, k = check_queries(self.settings, queries, k)
         return self._read(lambda: self._search_view(queries, k, filter, exact))
 
     def search_by(
@@ -157,7 +157,7 @@ class SetIndex:
             k: as in `search`.
             filter: as in `search`.
         """
-        query, k = check_queries(self.settings, np.asarray(query)[None])[0], check_count("k", k)
+        [query], k = check_queries(self.settings, np.asarray(query)[None], k)
 
         def best() -> list[Hit]:
             scan, tree = self.view().scan, self._parse(filter)
@@ -231,7 +231,7 @@ class SetIndex:
         with self._access(), self._database.reading():
             scan = self.view().scan
             queries = sample_queries(scan) if queries is None else queries
-            queries, k = check_queries(self.settings, queries), check_count("k", k)
+            queries, k = check_queries(self.settings, queries, k)
             result = choose_plan(
                 lambda batch, plan: self._search(scan, batch, k, None, plan),
                 build_plans(self._database, scan),

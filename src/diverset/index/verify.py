@@ -7,7 +7,7 @@ relies on is what is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -49,8 +49,11 @@ def unused_bytes_problems(folder: Path) -> list[str]:
 
 def find_problems(database: ItemDatabase) -> list[str]:
     """Descriptions of what is wrong; empty if nothing is."""
-    problems = database_problems(database)
-    return problems or segment_problems(database) + graph_problems(database)
+    if problems := database_problems(database):
+        return problems
+    segments = list_segments(database)
+    problems = [problem for part in segments for problem in segment_problems(database, part)]
+    return problems + graph_problems(database)
 
 
 def database_problems(database: ItemDatabase) -> list[str]:
@@ -133,20 +136,11 @@ def _raised(check: Callable[..., None], *args: object) -> Iterator[str]:
         yield str(error)
 
 
-def segment_problems(
-    database: ItemDatabase, segments: Sequence[Segment] | None = None
-) -> list[str]:
-    """What is wrong with segments of an intact database; default: all."""
-    problems = []
-    for segment in list_segments(database) if segments is None else segments:
-        codes = read_intact(database, segment)
-        lines = (
-            ["is missing or damaged"] if codes is None else invalid_codes(database, segment, codes)
-        )
-        problems += [
-            f"{segment.file} {line}; {FILE} is right: --repair rebuilds the file" for line in lines
-        ]
-    return problems
+def segment_problems(database: ItemDatabase, segment: Segment) -> list[str]:
+    """What is wrong with a segment of an intact database."""
+    codes = read_intact(database, segment)
+    lines = ["is missing or damaged"] if codes is None else invalid_codes(database, segment, codes)
+    return [f"{segment.file} {line}; {FILE} is right: --repair rebuilds the file" for line in lines]
 
 
 def graph_problems(database: ItemDatabase) -> list[str]:
