@@ -15,7 +15,6 @@ from diverset.runtime.progress import Progress
 
 
 def copy(args: argparse.Namespace) -> int:
-    """Copy all items of a store into another one, which is created if missing."""
     source, target = args.source, args.target  # not in messages: they may contain passwords
     if address_key(source) == address_key(target):
         raise OptionError("source and target are the same store; give another target")
@@ -28,7 +27,6 @@ def copy(args: argparse.Namespace) -> int:
 
 
 def load_shards(args: argparse.Namespace) -> int:
-    """Load shards into a store, which is created if missing."""
     rank, world_size = resolve_rank(args.rank, args.world_size)
     shards = Path(args.folder)
     settings = read_manifest(shards).settings

@@ -88,7 +88,6 @@ class PostgresStore:
 
     @staticmethod
     def exists(url: str, name: str) -> bool:
-        """Whether there is a store of this name."""
         with closing(Server(url)) as server:
             return _read_settings(server, name) is not None
 

@@ -63,7 +63,6 @@ class QdrantStore:
     def open(
         cls, client: QdrantClient, server: str, name: str, options: QdrantOptions | None = None
     ) -> QdrantStore:
-        """Open an existing collection."""
         if not cls.exists(client, server, name):
             raise EngineError(
                 f"{server} has no collection {name!r}; create it with diverset store copy or "
@@ -100,7 +99,6 @@ class QdrantStore:
 
     @staticmethod
     def exists(client: QdrantClient, server: str, name: str) -> bool:
-        """Whether there is a collection of this name."""
         check_name("collection", name)
         with _translate_errors(server):
             return client.collection_exists(name)
@@ -157,17 +155,15 @@ class QdrantStore:
     def walk(self, size: int = 1000) -> Iterator[Records]:
         # Qdrant orders points by their UUIDs and cannot sort by text: ids are sorted here.
         ids = sorted(self._ids())
-        for part in _slices(len(ids), size):
-            points: dict[str, models.Record] = {}
-            for batch in _slices(len(ids[part]), IDS_PER_REQUEST):
-                with _translate_errors(self._server):
-                    records = self._client.retrieve(
-                        self._name,
-                        [point_id(item) for item in ids[part][batch]],
-                        with_payload=True,
-                        with_vectors=self._elements,
-                    )
-                points |= {record.payload[ID]: record for record in records if record.payload}
+        for part in _slices(len(ids), min(size, IDS_PER_REQUEST)):
+            with _translate_errors(self._server):
+                records = self._client.retrieve(
+                    self._name,
+                    [point_id(item) for item in ids[part]],
+                    with_payload=True,
+                    with_vectors=self._elements,
+                )
+            points = {record.payload[ID]: record for record in records if record.payload}
             stored = [item for item in ids[part] if item in points]  # others were deleted since
             if stored:
                 yield Records(

@@ -16,7 +16,6 @@ class StaleReadError(IndexFileError):
 
 
 def no_index(folder: Path) -> IndexFileError:
-    """The error for a folder without an index."""
     inside = [str(file.parent) for file in sorted(folder.glob(f"*/{FILE}"))]  # a photo library
     next_step = (
         f"it contains folders that do: {', '.join(inside)}"
@@ -28,7 +27,6 @@ def no_index(folder: Path) -> IndexFileError:
 
 
 def other_format(folder: Path, version: object) -> IndexFileError:
-    """The error for an index of another version of diverset."""
     return IndexFileError(
         f"{folder} has format {version}, this version of diverset reads format {FORMAT}; "
         "index the collection again, or install the version of diverset that wrote it"

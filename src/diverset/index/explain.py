@@ -45,7 +45,6 @@ def explain(
 def pair_cosines(
     query: Float[np.ndarray, "query_elements dim"], sets: Float[np.ndarray, "items elements dim"]
 ) -> Float[np.ndarray, "items query_elements elements"]:
-    """Cosines of all pairs of elements."""
     cosines: Cosines
     cosines = np.einsum("qd,nsd->nqs", query.astype(np.float64), sets.astype(np.float64))
     return cosines

@@ -54,13 +54,11 @@ def field_checksum(row: int, value: object) -> int:
 
 
 def insert_item(connection: sqlite3.Connection, row: int, item: str, metadata: str) -> None:
-    """Insert an id and its metadata, as JSON, with their checksum."""
     values = (row, item, metadata, row_checksum(row, item, metadata))
     connection.execute("INSERT INTO items VALUES (?, ?, ?, ?)", values)
 
 
 def insert_set(connection: sqlite3.Connection, row: int, data: bytes) -> None:
-    """Insert a set with its checksum."""
     values = (row, data, set_checksum(row, data))
     connection.execute("INSERT INTO sets VALUES (?, ?, ?)", values)
 

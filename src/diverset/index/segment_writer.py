@@ -125,7 +125,6 @@ def delete_unlisted(database: ItemDatabase) -> None:
 
 
 def rebuild(database: ItemDatabase, damaged: Sequence[Segment]) -> None:
-    """Rewrite segments that cannot be read."""
     if not set(damaged) & set(list_segments(database)):
         return
     with database.writing(wait=False) as connection:  # if another process writes, a later search

@@ -62,7 +62,6 @@ class ShardManifest:
         return range(-(-self.items // self.shard_size))
 
     def item_range(self, shard: int) -> range:
-        """The items of a shard."""
         return range(shard * self.shard_size, min((shard + 1) * self.shard_size, self.items))
 
 
@@ -100,7 +99,6 @@ def start_shards(folder: Path, manifest: ShardManifest, rank: int = 0) -> None:
 
 
 def read_manifest(folder: Path) -> ShardManifest:
-    """The manifest of a folder of shards."""
     file = folder / MANIFEST
     if not file.is_file():
         raise DataError(
@@ -138,7 +136,6 @@ def resolve_rank(rank: int | None = None, world_size: int | None = None) -> tupl
 
 
 def is_written(folder: Path, shard: int) -> bool:
-    """Whether a shard is complete."""
     return _file(folder, shard, "parquet").exists()
 
 
