@@ -104,7 +104,7 @@ class _Part(NamedTuple):
     or how to read them."""
 
     mark: str
-    count: int
+    size: int
     items: Records | Callable[[], Records]
 
 
@@ -121,7 +121,7 @@ def _transfer(
     last, copied = journal.last(state, target.count()) if journal else ("", 0)
     seen = written = 0
     for part in parts:
-        seen += part.count
+        seen += part.size
         if part.mark > last:
             items = part.items() if callable(part.items) else part.items
             for start in range(0, len(items.ids), BATCH):

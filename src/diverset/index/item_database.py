@@ -222,7 +222,7 @@ class ItemDatabase:
             return len(self.rows(filter))
         [(count,)] = self._select("SELECT count(*) FROM items")
         self.checks.total("items", count)
-        return count
+        return int(count)
 
     def rows(self, filter: Filter) -> Int64[np.ndarray, " rows"]:
         """Row numbers of the items that match a filter."""

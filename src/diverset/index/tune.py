@@ -87,8 +87,6 @@ def choose_plan(
             best, seconds = _fastest(search, queries[::2], reached)
             break
     else:
-        if not trials:
-            raise OptionError("there is no plan to choose from")
         best, _, seconds = max(trials, key=lambda trial: trial.recall)
     held_out = search(queries[1::2], best)
     recall = float(recalls(held_out, exact[1::2]).mean())

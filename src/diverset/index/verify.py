@@ -18,7 +18,7 @@ from diverset.index.item_database import ItemDatabase
 from diverset.index.quick_checks import holds_index
 from diverset.index.salvage import intact_copies
 from diverset.index.schema import FILE, TABLES
-from diverset.index.segment_writer import check_segments, list_segments, read_intact
+from diverset.index.segment_writer import list_segments, read_intact
 from diverset.index.segments import Segment
 from diverset.index.verify_codes import invalid_codes, invalid_sets
 from diverset.runtime.checksums import row_checksum
@@ -60,7 +60,8 @@ def database_problems(database: ItemDatabase) -> list[str]:
     """What is wrong with `items.sqlite`."""
     problems: list[str] = []
     try:
-        problems.extend(_database_problems(database))  # keeps those that are found before an error
+        for problem in _database_problems(database):  # kept if a later check raises
+            problems.append(problem)
         return problems or invalid_sets(database)
     except (*DATABASE_ERRORS, IndexFileError) as error:
         return [*problems, f"{FILE} is damaged ({error}); --repair keeps every intact item"]
@@ -120,7 +121,7 @@ def _damaged_tables(database: ItemDatabase) -> Iterator[str]:
     checks.field_totals()
     for name, kind in select("SELECT DISTINCT name, kind FROM fields").fetchall():
         yield from _raised(checks.field, name, kind)
-    check_segments(database, list_segments(database))
+    list_segments(database)  # compares the checksums of its rows
     uncovered = select(
         "SELECT row FROM sets WHERE row <= (SELECT max(last) FROM segments) AND NOT EXISTS "
         "(SELECT 1 FROM segments WHERE sets.row BETWEEN first AND last)"
