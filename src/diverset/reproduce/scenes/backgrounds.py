@@ -5,6 +5,7 @@ Tones are soft so that actors stand out.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from math import sin
 from random import Random
 
@@ -116,10 +117,9 @@ def _skyline(pen: Pen, rng: Random, style: Background) -> None:
             wide, top = rng.uniform(0.06, 0.12), rng.uniform(0.05, 0.14) + 0.06 * (depth > 0.5)
             pen.rectangle(left, top, left + wide, 0.36, mix(style.sky[1], style.far, depth))
             if depth > 0.5:
-                for row in range(3):
-                    for column in range(2):
-                        x, y = left + wide * (0.22 + 0.34 * column), top + 0.02 + 0.03 * row
-                        pen.rectangle(x, y, x + 0.014, y + 0.014, (255, 236, 170, 200))
+                for row, column in product(range(3), range(2)):
+                    x, y = left + wide * (0.22 + 0.34 * column), top + 0.02 + 0.03 * row
+                    pen.rectangle(x, y, x + 0.014, y + 0.014, (255, 236, 170, 200))
             left += wide + rng.uniform(-0.01, 0.02)
 
 

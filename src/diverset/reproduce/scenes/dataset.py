@@ -16,12 +16,7 @@ from typing import Any
 from diverset.errors import OptionError
 from diverset.reproduce.scenes.drawing import draw_scene
 from diverset.reproduce.scenes.options import ScenesOptions, check_whole
-from diverset.reproduce.scenes.scene import (
-    Scene,
-    Situation,
-    possible_situations,
-    sample_scene,
-)
+from diverset.reproduce.scenes.scene import Scene, Situation, possible_situations, sample_scene
 from diverset.reproduce.scenes.sentences import describe
 from diverset.runtime.files import write_durably
 from diverset.runtime.progress import TaskCallback
@@ -58,9 +53,7 @@ def write_scenes(
 
     Args:
         folder: where `images/` and `dataset_scenes.json` go; created if missing.
-        train: number of training images.
-        val: number of validation images.
-        test: number of test images.
+        train, val, test: numbers of images.
         seed: of all scenes.
         options: what the scenes look like.
         progress: called after each image.
@@ -110,16 +103,11 @@ def split_of(scene: Scene) -> str:
 
 def split_scenes(split: str, count: int, seed: int, options: ScenesOptions) -> Iterator[Scene]:
     """The scenes of a split; those of a held-out split share no situation if `distinct`."""
-    if split == "train" or not options.distinct:
-        for number in range(count):
-            yield split_scene(split, number, seed, options)
-        return
+    distinct = options.distinct and split != "train"
     used: set[Situation] = set()
-    numbers = itertools.count()
+    scenes = (split_scene(split, number, seed, options) for number in itertools.count())
     for _ in range(count):
-        scene = split_scene(split, next(numbers), seed, options)
-        while used.intersection(scene.situations):
-            scene = split_scene(split, next(numbers), seed, options)
+        scene = next(scene for scene in scenes if not (distinct and used & set(scene.situations)))
         used.update(scene.situations)
         yield scene
 

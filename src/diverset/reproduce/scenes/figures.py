@@ -11,7 +11,7 @@ from PIL import ImageColor
 
 from diverset.reproduce.scenes import palette
 from diverset.reproduce.scenes.palette import CREAM, GOLD, INK, LEAF, TEAL, TEAL_DARK, WHITE
-from diverset.reproduce.scenes.pen import Colour, Pen, Point
+from diverset.reproduce.scenes.pen import Colour, Pen, Point, spikes
 
 Shape = tuple[str, list[str], list[float], list[Point]]
 """Name, colours, width or size, points."""
@@ -93,12 +93,7 @@ def canopy(pen: Pen) -> None:
 
 def star(pen: Pen) -> None:
     """A five-pointed star."""
-    points: list[Point] = []
-    for turn in range(10):
-        radius = 0.46 if turn % 2 == 0 else 0.2
-        angle = turn * pi / 5 - pi / 2
-        points.append((0.5 + radius * cos(angle), 0.52 + radius * sin(angle)))
-    pen.polygon(points, GOLD, (184, 128, 36))
+    pen.polygon(spikes(5, 0.5, 0.52, 0.46, 0.2, -pi / 2), GOLD, (184, 128, 36))
     pen.ellipse(0.44, 0.44, 0.06, 0.06, (255, 236, 170))
 
 

@@ -6,7 +6,7 @@ The pen's unit square is a whole situation.
 from math import cos, pi, sin
 
 from diverset.reproduce.scenes.palette import RGB
-from diverset.reproduce.scenes.pen import Pen, Point
+from diverset.reproduce.scenes.pen import Pen, spikes
 
 
 def shadow(pen: Pen, x: float, base: float, radius: float) -> None:
@@ -37,11 +37,10 @@ def sparkles(pen: Pen, x: float, y: float, radius: float) -> None:
         far = max(0.3, radius)
         sx = min(0.92, max(0.08, x + far * 1.05 * cos(turn)))
         sy = min(0.92, max(0.08, y + far * sin(turn)))
-        points: list[Point] = []
-        for corner in range(8):
-            reach = size if corner % 2 == 0 else size * 0.3
-            px, py = sx + reach * cos(corner * pi / 4), sy + reach * sin(corner * pi / 4)
-            points.append((min(1.0, max(0.0, px)), min(1.0, max(0.0, py))))
+        points = [
+            (min(1.0, max(0.0, px)), min(1.0, max(0.0, py)))
+            for px, py in spikes(4, sx, sy, size, size * 0.3)
+        ]
         pen.polygon(points, (255, 250, 214), (214, 150, 40))
 
 

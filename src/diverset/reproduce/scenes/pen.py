@@ -6,6 +6,7 @@ position, mirrored or not.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import cos, pi, sin
 
 from PIL import ImageDraw
 
@@ -130,3 +131,11 @@ def smooth(points: Sequence[Point], closed: bool, steps: int = 6) -> list[Point]
             x, y = (0.5 * (a * p + b * q + c * r + d * s) for p, q, r, s in corners)
             path.append((x, y))
     return path if closed else [*path, points[-1]]
+
+
+def spikes(
+    number: int, x: float, y: float, outer: float, inner: float, start: float = 0.0
+) -> list[Point]:
+    """The outline of a star around (x, y): tips at a radius `outer`, dents between at `inner`."""
+    turns = [(k * pi / number + start, inner if k % 2 else outer) for k in range(2 * number)]
+    return [(x + radius * cos(angle), y + radius * sin(angle)) for angle, radius in turns]

@@ -70,32 +70,22 @@ KINDS = (
 
 KIND = {kind.name: kind for kind in KINDS}
 
-COLOURS = {
-    "red": ("red", "crimson"),
-    "blue": ("blue", "azure"),
-    "yellow": ("yellow", "golden"),
-    "green": ("green",),
-    "purple": ("purple", "violet"),
-    "white": ("white",),
-    "orange": ("orange",),
-    "pink": ("pink", "rosy"),
-}
+
+def _synonyms(text: str) -> dict[str, tuple[str, ...]]:
+    """Words by the first of their synonyms, which stands for them in the dataset's records."""
+    groups = [tuple(group.split("/")) for group in text.split()]
+    return {group[0]: group for group in groups}
+
+
+COLOURS = _synonyms(
+    "red/crimson blue/azure yellow/golden green purple/violet white orange pink/rosy"
+)
 """Colours of actors, each with its adjectives; a variety uses the first ones."""
 
-COMPANIONS = {
-    "lamp": ("lamp", "lantern"),
-    "mushroom": ("mushroom", "toadstool"),
-    "flower": ("flower",),
-    "gift": ("gift", "present"),
-    "flag": ("flag",),
-    "ball": ("ball",),
-    "drum": ("drum",),
-    "umbrella": ("umbrella", "parasol"),
-    "cloud": ("cloud",),
-    "star": ("star",),
-    "rainbow": ("rainbow",),
-    "table": ("table",),
-}
+COMPANIONS = _synonyms(
+    "lamp/lantern mushroom/toadstool flower gift/present flag ball drum umbrella/parasol "
+    "cloud star rainbow table"
+)
 """Second objects, each with its nouns."""
 
 VARIETIES = {
