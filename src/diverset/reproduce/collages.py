@@ -48,9 +48,8 @@ def group_photos(
 ) -> Iterator[Collage]:
     """Collages of `count` photographs; each photograph is in one collage per round.
 
-    `captions` limits the captions of a collage; they describe its photographs in turn.
-
-    Photographs that do not fill the last collage of a round are left out.
+    `captions` limits the captions of a collage; they describe its photographs in turn. Photographs
+    that do not fill the last collage of a round are left out.
     """
     if count < 1 or len(dataset) < count:
         raise DataError(
@@ -107,11 +106,7 @@ def draw_images(
 
 
 def draw_collage(paths: list[Path]) -> Image.Image:
-    """The photographs as squares in the rows of a grid.
-
-    >>> grid_shape(1), grid_shape(2), grid_shape(4), grid_shape(9)
-    ((1, 1), (1, 2), (2, 2), (3, 3))
-    """
+    """The photographs as squares in the rows of a grid."""
     rows, columns = grid_shape(len(paths))
     tile = SIDE // columns
     collage = Image.new("RGB", (tile * columns, tile * rows))
@@ -123,6 +118,10 @@ def draw_collage(paths: list[Path]) -> Image.Image:
 
 
 def grid_shape(count: int) -> tuple[int, int]:
-    """Rows and columns of the smallest nearly square grid."""
+    """Rows and columns of the smallest nearly square grid.
+
+    >>> grid_shape(1), grid_shape(2), grid_shape(4), grid_shape(9)
+    ((1, 1), (1, 2), (2, 2), (3, 3))
+    """
     columns = math.ceil(math.sqrt(count))
     return math.ceil(count / columns), columns

@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from diverset.config import ModelConfig, SimilarityConfig
 from diverset.data import Vocabulary
 from diverset.model import Model
-from diverset.model.encoder import evaluation_mode, join_sets
 from diverset.recipe.datasets import read_split
+from diverset.recipe.encode import IMAGE_BATCH
 from diverset.recipe.splits import SplitData, open_split
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.methods import MEANS, methods
@@ -35,7 +35,7 @@ SYSTEMS = (
     "VSE++", SINGLE, "VSRN", "PVSE", "PCME", SCAN, "CAAN", "IMRAM", "SGRAF", "NAAF", OURS,
 )  # fmt: skip
 WIDTH, REGIONS, WORDS = 1024, 36, 17  # D and inputs of the paper
-TOP, QUERIES, PAIR_REPEATS, BATCH = 10, 10, 50, 128
+TOP, QUERIES, PAIR_REPEATS = 10, 10, 50
 
 
 @dataclass(frozen=True)
@@ -110,20 +110,14 @@ def measure_cost(experiment: Experiment, architecture: ModelConfig) -> Cost:
     )
 
 
-@torch.no_grad()
 def _encode(model: Model, split: SplitData) -> tuple[Tensor, list[Tensor]]:
     """All images; some captions one by one, so that none is padded."""
-    count = len(split.images)
-    with evaluation_mode(model):
-        images = []
-        for start in range(0, count, BATCH):
-            batch = split.images.batch(range(start, min(start + BATCH, count))).to(model.device)
-            images.append(model.image_encoder(batch).elements)
-        texts = [
-            model.text_encoder(split.texts.batch([index]).to(model.device)).elements
-            for index in range(min(QUERIES, len(split.texts)))
-        ]
-    return join_sets(images), texts
+    images, texts = range(len(split.images)), range(len(split.texts))
+    starts = images[::IMAGE_BATCH]
+    return (
+        model.image_encoder.encode(split.images.batch(images[i : i + IMAGE_BATCH]) for i in starts),
+        [model.text_encoder.encode([split.texts.batch([text])]) for text in texts[:QUERIES]],
+    )
 
 
 def _seconds(run: Callable[..., Any], *args: Any) -> float:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from diverset.config import from_dict
-from diverset.errors import OptionError
 from diverset.recipe.config import Recipe
 
 
@@ -54,9 +53,6 @@ def with_changes(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
         *path, last = name.split(".")
         section = nested
         for part in path:
-            section = section.get(part, {})
-        if not isinstance(section, dict) or last not in section:
-            known = ", ".join(section) if isinstance(section, dict) and section else "the recipe's"
-            raise OptionError(f"unknown option {name}; choose from: {known}")
+            section = section.setdefault(part, {})
         section[last] = value
     return from_dict(Recipe, nested)
