@@ -8,6 +8,7 @@ from pathlib import Path
 from diverset.recipe.config import Recipe
 from diverset.recipe.named import recipe_path
 from diverset.recipe.run_folder import read_recipe
+from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.variants import both_sets, with_changes
 
 SETS, CONTROL = "sets of 4", "one vector"
@@ -48,9 +49,23 @@ class Budget:
         )
 
 
-def demo_recipe() -> Recipe:
-    """The recipe of the second stage, recipes/demo.yaml."""
-    return read_recipe(recipe_path("demo"))
+def demo_experiment(folder: Path, budget: Budget) -> Experiment:
+    """The recipe of the second stage, recipes/demo.yaml, within a budget."""
+    file = recipe_path("demo")
+    changes = {"train.seed": budget.seed}
+    if budget.epochs is not None:
+        changes["train.epochs"] = budget.epochs
+    recipe = with_changes(read_recipe(file), changes)
+    return Experiment(
+        recipe_file=file,
+        overrides=(),
+        recipe=recipe,
+        runs=folder,
+        out=folder,
+        cache=folder / "cache",
+        split=recipe.data.val,
+        jobs=budget.jobs,
+    )
 
 
 def single_vector(recipe: Recipe) -> Recipe:

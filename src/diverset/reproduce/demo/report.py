@@ -11,6 +11,7 @@ from PIL import Image
 
 from diverset.data.images import open_image
 from diverset.model.overlays import COLOURS, overlay
+from diverset.recipe.splits import image_paths
 from diverset.reproduce.demo.figures import embedded_image, recall_plot
 from diverset.reproduce.demo.matches import SlotMatch, match_captions
 from diverset.reproduce.demo.recipe import CONTROL, SETS
@@ -84,7 +85,8 @@ def _bootstrap(result: DemoResult) -> str:
 
 
 def _task(result: DemoResult) -> str:
-    captions = [result.split.dataset.captions[row] for row in result.split.by_image[0]]
+    split = result.encoded.split
+    captions = [split.dataset.captions[row] for row in split.by_image[0]]
     boxes, lines = [], []
     for number, (caption, box) in enumerate(zip(captions, result.boxes[0], strict=True)):
         left, top, right, bottom = (100 * edge for edge in box)
@@ -122,7 +124,7 @@ situation.</p>
 
 
 def _query(result: DemoResult, ours: Showcase, control: Showcase) -> str:
-    text = html.escape(result.split.dataset.captions[ours.caption])
+    text = html.escape(result.encoded.split.dataset.captions[ours.caption])
     columns = "".join(_hits(result, *side) for side in ((SETS, ours), (CONTROL, control)))
     models = f'<div class="models">{columns}</div>'
     return f'<article class="card query"><h3>“{text}”</h3>{models}</article>'
@@ -154,9 +156,10 @@ situation in <strong>{result.pointing():.0%}</strong> of the cases; a random poi
 
 
 def _scene(result: DemoResult, image: int) -> str:
-    rows = result.split.by_image[image]
-    captions = [result.split.dataset.captions[row] for row in rows]
-    matches = match_captions(result.model, result.images[image], captions, result.texts[rows])
+    encoded = result.encoded
+    rows = encoded.split.by_image[image]
+    captions = [encoded.split.dataset.captions[row] for row in rows]
+    matches = match_captions(encoded.model, encoded.images[image], captions, encoded.texts[rows])
     scene = _load(result, image)
     figures = [f"<figure>{embedded_image(scene, 'test scene', HIT_SIDE)}</figure>"]
     for slot, attention in enumerate(result.maps[image]):
@@ -200,6 +203,4 @@ def _mark(number: int) -> str:
 
 
 def _load(result: DemoResult, image: int) -> Image.Image:
-    paths = result.split.dataset.image_paths
-    assert paths is not None  # scenes have images
-    return open_image(paths[image])
+    return open_image(image_paths(result.encoded.split.dataset)[image])

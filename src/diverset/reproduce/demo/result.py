@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
 from diverset.evaluation import Report
 from diverset.evaluation.bootstrap import Comparison
-from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
 from diverset.evaluation.run import compare
-from diverset.model import Model
 from diverset.model.slot_maps import slot_maps
-from diverset.recipe.encode import IMAGE_BATCH, encode_split
-from diverset.recipe.splits import SplitData, open_split
+from diverset.recipe.encode import IMAGE_BATCH
 from diverset.reproduce.demo.matches import Box, points_into, slot_shares
 from diverset.reproduce.demo.recipe import CONTROL, SETS
 from diverset.reproduce.demo.showcase import Showcase, found_first, showcase
+from diverset.reproduce.encoded_split import EncodedSplit, encode_run
+from diverset.reproduce.experiment import Experiment
+from diverset.reproduce.runs import Run
 from diverset.reproduce.scenes import SCENES_FILE
 
 
@@ -33,22 +34,16 @@ class DemoResult:
         reports: recalls by the name of the model.
         comparison: sets against one vector, by paired bootstrap.
         showcases: the showcased queries by the name of the model.
-        model: the model with sets.
-        split: the test scenes.
+        encoded: the model with sets, and its sets of the test scenes.
         boxes: for every test scene the boxes of its situations, in the order of its captions.
-        images: sets of the test scenes.
-        texts: sets of their captions.
         maps: for every test scene what each slot attends to.
     """
 
     reports: Mapping[str, Report]
     comparison: Comparison
     showcases: Mapping[str, list[Showcase]]
-    model: Model
-    split: SplitData
+    encoded: EncodedSplit
     boxes: list[list[Box]]
-    images: Tensor
-    texts: Tensor
     maps: Tensor
 
     @property
@@ -60,44 +55,40 @@ class DemoResult:
 
     def pointing(self) -> float:
         """Share of captions whose slot attends most to a cell inside the described situation."""
-        alpha, hits = self.model.config.similarity.alpha, []
-        for image, captions in enumerate(self.split.by_image):
+        encoded, hits = self.encoded, []
+        alpha = encoded.model.config.similarity.alpha
+        for image, captions in enumerate(encoded.split.by_image):
             for caption, box in zip(captions.tolist(), self.boxes[image], strict=True):
-                shares = slot_shares(self.images[image], self.texts[caption], alpha)
+                shares = slot_shares(encoded.images[image], encoded.texts[caption], alpha)
                 hits.append(points_into(self.maps[image, int(shares.argmax())], box))
-        return sum(hits) / len(hits)
+        return fmean(hits)
 
     def chance(self) -> float:
         """Share of the image that a box covers: `pointing` of a random cell."""
         boxes = [box for scene in self.boxes for box in scene]
-        return sum((right - left) * (bottom - top) for left, top, right, bottom in boxes) / len(
-            boxes
-        )
+        return fmean((right - left) * (bottom - top) for left, top, right, bottom in boxes)
 
 
-def compute_result(runs: Mapping[str, Path], cache: Path) -> DemoResult:
+def compute_result(experiment: Experiment, runs: Mapping[str, Run]) -> DemoResult:
     """Evaluate both runs on the test scenes."""
-    options = EvalOptions(split="test")
-    sets, control, comparison = compare(str(runs[SETS]), str(runs[CONTROL]), options, cache=cache)
-    showcases = {}
-    for name in (CONTROL, SETS):
-        model, data = open_run(str(runs[name]))
-        split = open_split(data, "test", model, cache)
-        images, texts = encode_split(model, split)
-        showcases[name] = showcase(split, model.similarity(images, texts))
-    starts = range(0, len(split.images), IMAGE_BATCH)
-    rows = [range(start, min(start + IMAGE_BATCH, len(split.images))) for start in starts]
-    maps = [slot_maps(model.image_encoder, split.images.batch(batch)) for batch in rows]
+    experiment = replace(experiment, split="test")
+    ours, theirs = (str(runs[name].folder) for name in (SETS, CONTROL))
+    options = EvalOptions(split=experiment.split)
+    sets, control, comparison = compare(ours, theirs, options, cache=experiment.cache)
+    encoded = {name: encode_run(experiment, run) for name, run in runs.items()}
+    rows, images = range(len(encoded[SETS].images)), encoded[SETS].split.images
+    batches = (images.batch(rows[i : i + IMAGE_BATCH]) for i in rows[::IMAGE_BATCH])
+    encoder = encoded[SETS].model.image_encoder
     return DemoResult(
         reports={SETS: sets, CONTROL: control},
         comparison=comparison,
-        showcases={name: showcases[name] for name in (SETS, CONTROL)},
-        model=model,
-        split=split,
-        boxes=caption_boxes(Path(data.root) / SCENES_FILE, "test"),
-        images=images,
-        texts=texts,
-        maps=torch.cat(maps),
+        showcases={
+            name: showcase(e.split, e.model.similarity(e.images, e.texts))
+            for name, e in encoded.items()
+        },
+        encoded=encoded[SETS],
+        boxes=caption_boxes(Path(runs[SETS].recipe.data.root) / SCENES_FILE, experiment.split),
+        maps=torch.cat([slot_maps(encoder, batch) for batch in batches]),
     )
 
 

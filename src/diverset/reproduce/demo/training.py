@@ -6,39 +6,27 @@ process each, with half of the cores.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from diverset.errors import DiversetError
-from diverset.recipe.config import Recipe
-from diverset.recipe.named import recipe_path
-from diverset.reproduce.demo.recipe import (
-    CONTROL,
-    SETS,
-    Budget,
-    demo_recipe,
-    first_stage,
-    second_stage,
-    single_vector,
-)
+from diverset.reproduce.demo.recipe import CONTROL, SETS, first_stage, second_stage, single_vector
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.runs import Run, file_name
 from diverset.reproduce.train_runs import LOG, train_runs
-from diverset.reproduce.variants import with_changes
 
 
 def train_models(
-    folder: Path, single: Path, four: Path, budget: Budget, cache: Path
-) -> dict[str, Path]:
-    """Train both models in two stages; returns the folders of their runs by name."""
-    base = with_changes(demo_recipe(), {"train.seed": budget.seed})
-    if budget.epochs is not None:
-        base = with_changes(base, {"train.epochs": budget.epochs})
+    experiment: Experiment, single: Path, four: Path, single_epochs: int
+) -> dict[str, Run]:
+    """Train both models in two stages, on the scenes of two folders; returns their runs by name."""
+    base, folder = experiment.recipe, experiment.runs
     first = Run(
         "first stage: one vector, one situation per scene",
-        first_stage(single_vector(base), single, budget.single_epochs),
+        first_stage(single_vector(base), single, single_epochs),
         folder / "first-stage",
     )
-    _train(base, [first], folder, cache, min(1, budget.jobs))
+    _train(replace(experiment, jobs=min(1, experiment.jobs)), [first])
     second = {
         name: Run(
             f"second stage: {name}, four situations per scene",
@@ -49,21 +37,11 @@ def train_models(
     }
     log = second[SETS].folder / LOG
     print(f"the second stage takes a few minutes; its progress is in {log}", flush=True)
-    _train(base, list(second.values()), folder, cache, budget.jobs)
-    return {name: run.folder for name, run in second.items()}
+    _train(experiment, list(second.values()))
+    return second
 
 
-def _train(recipe: Recipe, runs: list[Run], folder: Path, cache: Path, jobs: int) -> None:
-    experiment = Experiment(
-        recipe_file=recipe_path("demo"),
-        overrides=(),
-        recipe=recipe,
-        runs=folder,
-        out=folder,
-        cache=cache,
-        split=recipe.data.val,
-        jobs=jobs,
-    )
+def _train(experiment: Experiment, runs: list[Run]) -> None:
     failed = train_runs(experiment, runs)
     if failed:
         run, reason = next(iter(failed.items()))
