@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import make_dataclass, replace
 from pathlib import Path
 
@@ -5,7 +6,7 @@ import pytest
 
 from diverset.cli import main
 from diverset.errors import DataError
-from diverset.recipe.config import LossConfig
+from diverset.recipe.config import DataConfig, LossConfig, SourceConfig
 from diverset.reproduce.runs import run_digest
 from diverset.reproduce.variants import with_changes
 
@@ -23,6 +24,20 @@ def test_an_option_added_later_does_not_change_the_digest_at_its_default(experim
     assert run_digest(recipe) == run_digest(experiment.recipe)
     recipe = replace(recipe, loss=replace(recipe.loss, added_later=1.0))
     assert run_digest(recipe) != run_digest(experiment.recipe)
+
+
+def test_several_sources_have_a_digest_wherever_the_data_is(experiment, tmp_path):
+    scenes = Path(experiment.recipe.data.root)
+    shutil.copytree(scenes, tmp_path / "moved" / scenes.name)
+    source = SourceConfig(
+        name="scenes", root=scenes.name, file="dataset_scenes.json", images="images"
+    )
+    data = DataConfig(root=str(scenes.parent), sources=(source,), min_count=1)
+    recipe = replace(experiment.recipe, data=data)
+    moved = with_changes(recipe, {"data.root": str(tmp_path / "moved")})
+    assert run_digest(moved) == run_digest(recipe) != run_digest(experiment.recipe)
+    heavier = replace(data, sources=(replace(source, weight=2.0),))
+    assert run_digest(replace(recipe, data=heavier)) != run_digest(recipe)
 
 
 def test_other_captions_give_another_digest(experiment, tmp_path):

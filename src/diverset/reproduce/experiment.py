@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diverset.recipe.config import Recipe
 from diverset.recipe.named import recipe_path
-from diverset.reproduce.runs import Run, run_digest, scenes_missing
+from diverset.reproduce.runs import Run, run_digest, scenes_missing, unique_runs
 from diverset.reproduce.scenes import SCENES_FILE, write_default_scenes
 from diverset.reproduce.variants import Variant, with_changes
 from diverset.runtime.progress import Progress
@@ -81,12 +81,8 @@ class Experiment:
 
     def runs_for(self, variants: Sequence[Variant], seeds: int | None = None) -> list[Run]:
         """All runs that these variants need, each once."""
-        runs: dict[Path, Run] = {}
-        for variant in variants:
-            for seed in range(self.seeds if seeds is None else seeds):
-                run = self.run_for(variant, seed)
-                runs.setdefault(run.folder, run)
-        return list(runs.values())
+        numbers = range(self.seeds if seeds is None else seeds)
+        return unique_runs(self.run_for(variant, seed) for variant in variants for seed in numbers)
 
     def draw_missing_scenes(self) -> None:
         """Draw the generated dataset if the recipe reads it and it does not exist."""

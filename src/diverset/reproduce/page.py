@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ class Page:
     """The content of a study's page.
 
     Attributes:
-        study: its name on the command line.
         title: the heading.
         about: what is compared, and on which data the paper did it.
         tables: Markdown tables and headings between them.
@@ -39,9 +38,9 @@ class Page:
         results: written to the JSON file; failed runs are named at the end of the page.
         numbers: other content of the JSON file.
         notes: remarks at the end.
+        split: what was measured, if it is not the reported split.
     """
 
-    study: str
     title: str
     about: str
     tables: Sequence[str]
@@ -50,16 +49,18 @@ class Page:
     results: Sequence[Result] | None = None
     numbers: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    split: str | None = None
 
 
-def write_page(experiment: Experiment, page: Page) -> Path:
+def write_page(experiment: Experiment, study: str, page: Page) -> Path:
     """Write `<study>.md` and `<study>.json` into the output folder."""
+    experiment = replace(experiment, split=page.split or experiment.split)
     experiment.out.mkdir(parents=True, exist_ok=True)
-    file = experiment.out / f"{page.study}.md"
-    write_durably(file, (_markdown(experiment, page) + "\n").encode())
+    file = experiment.out / f"{study}.md"
+    write_durably(file, (_markdown(experiment, study, page) + "\n").encode())
     numbers = {
         "format": FORMAT,
-        "study": page.study,
+        "study": study,
         "recipe": experiment.name,
         "split": experiment.split,
         "epochs": experiment.recipe.train.epochs,
@@ -73,12 +74,12 @@ def write_page(experiment: Experiment, page: Page) -> Path:
     return file
 
 
-def _markdown(experiment: Experiment, page: Page) -> str:
+def _markdown(experiment: Experiment, study: str, page: Page) -> str:
     parts = [
         f"# {page.title}",
         page.about,
         f"Recipe `{experiment.name}` ({experiment.recipe.train.epochs} epochs), split "
-        f"`{experiment.split}`. Command: `{_command(experiment, page)}`."
+        f"`{experiment.split}`. Command: `{_command(experiment, study)}`."
         + (UNITS if page.verdicts else ""),
         *page.tables,
         *(f"![{page.title}]({name})" for name in page.plots),
@@ -91,7 +92,7 @@ def _markdown(experiment: Experiment, page: Page) -> str:
     return "\n\n".join([*parts, *failures, *page.notes])
 
 
-def _command(experiment: Experiment, page: Page) -> str:
+def _command(experiment: Experiment, study: str) -> str:
     """The command that writes the page again, with a placeholder for the data folder."""
     overrides = list(experiment.overrides)
     for index, word in enumerate(overrides):
@@ -102,11 +103,11 @@ def _command(experiment: Experiment, page: Page) -> str:
     file = recipe.as_posix()
     if recipe.is_absolute():  # by its name if it is part of the package
         file = recipe.stem if recipe.parent in FOLDERS else recipe.name
-    words = ["diverset reproduce", page.study, "--recipe", file, "--seeds", str(experiment.seeds)]
+    words = ["diverset reproduce", study, "--recipe", file, "--seeds", str(experiment.seeds)]
     if experiment.split != experiment.recipe.data.val:
         words += ["--split", experiment.split]
-    if page.study == "comparison" and experiment.skip:
+    if study == "comparison" and experiment.skip:
         words += ["--skip", *(repr(name) if " " in name else name for name in experiment.skip)]
-    if page.study == "attention" and experiment.images:
+    if study == "attention" and experiment.images:
         words += ["--images", *map(str, experiment.images)]
     return " ".join([*words, *overrides])

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from diverset.recipe.run_folder import RESULT
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.runs import Run
+from diverset.reproduce.reports import load_report
+from diverset.reproduce.runs import Failed, Run
 from diverset.reproduce.variants import Variant
 
 
-def report_metrics(report: dict[str, Any]) -> dict[str, float | None]:
+def report_metrics(report: dict[str, Any]) -> dict[str, float]:
     """The metrics of a stored report; models with one vector per item have no variances."""
-    metrics: dict[str, float | None] = {
+    metrics: dict[str, float] = {
         f"{short}_{recall}": report[direction][recall]
         for short, direction in (("i2t", "image_to_text"), ("t2i", "text_to_image"))
         for recall in ("r1", "r5", "r10")
@@ -28,7 +26,8 @@ def report_metrics(report: dict[str, Any]) -> dict[str, float | None]:
         # E[log v]; the paper does not say whether it took the logarithm or the mean first.
         for item in ("image", "text"):
             variance = report["health"][f"{item}s"]["mean_log_variance"]
-            metrics[f"{item}_log_variance"] = variance
+            if variance is not None:
+                metrics[f"{item}_log_variance"] = variance
     return metrics
 
 
@@ -71,31 +70,34 @@ class Result:
         }
 
 
-def run_metrics(experiment: Experiment, run: Run) -> dict[str, float | None]:
+def run_metrics(experiment: Experiment, *runs: Run) -> dict[str, float]:
     """Minutes of training and the metrics of the stored report."""
-    files = (run.folder / RESULT, run.report(experiment.split))
-    result, report = (json.loads(file.read_text(encoding="utf-8")) for file in files)
-    return {"minutes": result["seconds"] / 60, **report_metrics(report)}
+    minutes = sum(run.seconds for run in runs) / 60
+    return {"minutes": minutes, **report_metrics(load_report(experiment, runs))}
 
 
 def collect_result(
     experiment: Experiment,
     variant: Variant,
-    failed: Mapping[Path, str],
-    measure: Callable[[Experiment, Run], Mapping[str, float | None]] = run_metrics,
+    failed: Failed,
+    measure: Callable[..., Mapping[str, float]] = run_metrics,
+    parts: Sequence[Variant] = (),
 ) -> Result:
-    """Measure every run of a variant; a metric that is None for a run is left out."""
+    """Measure a variant for every seed, by its run or by those of its `parts`.
+
+    `parts` are the variants of which it is the mean similarity, trained with the same seed.
+    """
     folders, notes = [], []
     values: dict[str, list[float]] = {}
     for seed in range(experiment.seeds):
-        run = experiment.run_for(variant, seed)
-        if run.folder in failed:
-            notes.append(f"seed {run.recipe.train.seed} failed: {failed[run.folder]}")
+        runs = [experiment.run_for(part, seed) for part in parts or (variant,)]
+        reasons = [failed[run.folder] for run in runs if run.folder in failed]
+        if reasons:
+            notes.append(f"seed {runs[0].recipe.train.seed} failed: {reasons[0]}")
             continue
-        folders.append(run.folder.name)
-        for name, number in measure(experiment, run).items():
-            if number is not None:
-                values.setdefault(name, []).append(number)
+        folders += [run.folder.name for run in runs]
+        for name, number in measure(experiment, *runs).items():
+            values.setdefault(name, []).append(number)
     return Result(variant.name, values, variant.paper, "; ".join(notes), folders)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from diverset.errors import DiversetError, OptionError, check_choice
 from diverset.recipe.datasets import read_split
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.runs import Run
+from diverset.reproduce.runs import unique_runs
 from diverset.reproduce.studies import STUDIES
 from diverset.reproduce.study import Study
 from diverset.reproduce.train_runs import plan, train_runs
@@ -32,11 +30,7 @@ def run_studies(what: str, experiment: Experiment, dry_run: bool = False) -> int
         read_split(experiment.recipe.data, experiment.split, captions_only=True)
         for study in studies:
             study.prepare(experiment)
-    by_folder: dict[Path, Run] = {}
-    for study in studies:
-        for run in study.runs(experiment):
-            by_folder.setdefault(run.folder, run)
-    runs = list(by_folder.values())
+    runs = unique_runs(run for study in studies for run in study.runs(experiment))
     if dry_run:
         print(plan(experiment, runs))
         return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from diverset.recipe.run_folder import RESULT
 from diverset.reproduce.scenes import SCENES_FILE, write_default_scenes
 
 FORMAT = 1
+Failed = Mapping[Path, str]
+"""Folders of failed runs, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Run:
     def is_started(self) -> bool:
         return (self.folder / "checkpoints").exists()
 
+    @property
+    def seconds(self) -> float:
+        """How long the training took."""
+        return float(json.loads((self.folder / RESULT).read_text(encoding="utf-8"))["seconds"])
+
     def report(self, split: str) -> Path:
         """File of the evaluation on a split."""
         return self.folder / f"report-{file_name(split)}.json"
@@ -47,6 +55,14 @@ class Run:
     def ranks(self, split: str) -> Path:
         """File of the ranks on a split."""
         return self.folder / f"ranks-{file_name(split)}.npz"
+
+
+def unique_runs(runs: Iterable[Run]) -> list[Run]:
+    """The runs of different folders: variants of different names may share a run."""
+    by_folder: dict[Path, Run] = {}
+    for run in runs:
+        by_folder.setdefault(run.folder, run)
+    return list(by_folder.values())
 
 
 def run_digest(recipe: Recipe) -> str:
@@ -61,7 +77,8 @@ def run_digest(recipe: Recipe) -> str:
             replace(recipe, about="", data=replace(recipe.data, root="."))
         ),
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    text = json.dumps(content, sort_keys=True, default=non_default_options)  # of data.sources
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @cache

@@ -1,8 +1,8 @@
-"""What a study is: the runs it needs, and how its page is written."""
+"""What a study is: the runs it needs, and its page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +11,9 @@ from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.page import Page, write_page
 from diverset.reproduce.plots import plot_results
 from diverset.reproduce.results import collect_result
-from diverset.reproduce.runs import Run
+from diverset.reproduce.runs import Failed, Run
 from diverset.reproduce.tables import RSUM, VARIANCES, Column, result_table
 from diverset.reproduce.variants import Variant
-
-Failed = Mapping[Path, str]
-"""Folders of failed runs, with the reasons."""
 
 
 @dataclass(frozen=True)
@@ -24,20 +21,30 @@ class Study:
     """One table or figure.
 
     Attributes:
-        name: on the command line.
+        name: on the command line, and of the written files.
         help: one line for the help text.
-        runs: the runs that must be trained before it is written.
-        write: writes the page and returns its path.
+        variants: what must be trained before the page is made.
+        page: makes the page from the trained runs.
         check: raises if the study does not apply to a recipe.
         prepare: makes data that its runs read.
+        seeds: runs per variant, if it needs fewer than the experiment has.
     """
 
     name: str
     help: str
-    runs: Callable[[Experiment], list[Run]]
-    write: Callable[[Experiment, Failed], Path]
+    variants: Callable[[Experiment], Sequence[Variant]]
+    page: Callable[[Experiment, Failed], Page]
     check: Callable[[Experiment], None] = lambda experiment: None
     prepare: Callable[[Experiment], None] = lambda experiment: None
+    seeds: int | None = None
+
+    def runs(self, experiment: Experiment) -> list[Run]:
+        """The runs that must be trained, each once."""
+        return experiment.runs_for(self.variants(experiment), self.seeds)
+
+    def write(self, experiment: Experiment, failed: Failed) -> Path:
+        """Write the page; returns its path."""
+        return write_page(experiment, self.name, self.page(experiment, failed))
 
 
 def table_study(
@@ -52,22 +59,18 @@ def table_study(
 ) -> Study:
     """A study with one table of trained variants; the plot compares column one with the base."""
 
-    def write(experiment: Experiment, failed: Failed) -> Path:
+    def page(experiment: Experiment, failed: Failed) -> Page:
         results = [collect_result(experiment, variant, failed) for variant in variants]
         plot, first = experiment.out / f"{name}.png", columns[0]
-        return write_page(
-            experiment,
-            Page(
-                name,
-                title,
-                about,
-                tables=[result_table(results, columns)],
-                verdicts=[decide(claim, results) for claim in claims],
-                plots=plot_results(
-                    plot, experiment.plot_title(title), results, base, first.metric, first.header
-                ),
-                results=results,
+        return Page(
+            title,
+            about,
+            tables=[result_table(results, columns)],
+            verdicts=[decide(claim, results) for claim in claims],
+            plots=plot_results(
+                plot, experiment.plot_title(title), results, base, first.metric, first.header
             ),
+            results=results,
         )
 
-    return Study(name, help, lambda experiment: experiment.runs_for(variants), write)
+    return Study(name, help, lambda experiment: variants, page)

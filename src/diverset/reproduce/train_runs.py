@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diverset.errors import DiversetError, LockedError
-from diverset.recipe.run_folder import RESULT, check_run
+from diverset.recipe.run_folder import check_run
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.runs import Run
 from diverset.reproduce.worker import EXIT_LOCKED, LOCK, work, write_job
@@ -40,6 +40,15 @@ class _Queue:
     def report(self, run: Run, message: str) -> None:
         done = self.total - len(self.waiting) - len(self.active)
         print(f"[{done}/{self.total}] {run.name} ({run.folder.name}): {message}", flush=True)
+
+    def finish(self, run: Run, since: float, failure: str | None = None) -> None:
+        minutes = f"{(time.monotonic() - since) / 60:.1f} minutes"
+        if failure:
+            self.failed[run.folder] = failure
+            self.report(run, f"failed after {minutes}: {failure}")
+        else:
+            report = json.loads(run.report(self.experiment.split).read_text(encoding="utf-8"))
+            self.report(run, f"RSUM {report['rsum']:.1f}, {minutes}")
 
 
 def train_runs(experiment: Experiment, runs: Sequence[Run]) -> dict[Path, str]:
@@ -104,15 +113,14 @@ def _process(experiment: Experiment, run: Run) -> subprocess.Popen[bytes]:
 
 
 def _run_here(queue: _Queue, run: Run) -> None:
-    experiment = queue.experiment
+    experiment, since = queue.experiment, time.monotonic()
     try:
         work(run.folder, experiment.split, experiment.cache, experiment.device)
-        queue.report(run, _rsum(run, experiment.split))
+        queue.finish(run, since)
     except LockedError:
         queue.waiting.append(run)  # another command was faster; wait for it
     except DiversetError as error:
-        queue.failed[run.folder] = f"{type(error).__name__}: {error}"
-        queue.report(run, f"failed: {error}")
+        queue.finish(run, since, f"{type(error).__name__}: {error}")
 
 
 def _collect(queue: _Queue) -> None:
@@ -120,22 +128,13 @@ def _collect(queue: _Queue) -> None:
         if process.poll() is None:
             continue
         del queue.active[folder]
-        if process.returncode == EXIT_LOCKED:
+        code = process.returncode
+        if code == EXIT_LOCKED:
             queue.waiting.append(run)  # another command was faster; wait for it
-            continue
-        minutes = f"{(time.monotonic() - since) / 60:.1f} minutes"
-        if process.returncode == 0:
-            queue.report(run, f"{_rsum(run, queue.experiment.split)}, {minutes}")
-            continue
-        reason = _last_line(folder / LOG)
-        if process.returncode < 0:
-            reason = f"killed by signal {-process.returncode}; run the same command to resume"
-        queue.failed[folder] = reason
-        queue.report(run, f"failed after {minutes}: {reason}")
-
-
-def _rsum(run: Run, split: str) -> str:
-    return f"RSUM {json.loads(run.report(split).read_text())['rsum']:.1f}"
+        elif code < 0:
+            queue.finish(run, since, f"killed by signal {-code}; run the same command to resume")
+        else:
+            queue.finish(run, since, _last_line(folder / LOG) if code else None)
 
 
 def _last_line(log: Path) -> str:
@@ -150,7 +149,7 @@ def plan(experiment: Experiment, runs: Sequence[Run]) -> str:
         state = "missing"
         if run.is_trained:
             state = "done" if run.report(experiment.split).exists() else "not evaluated"
-            seconds.append(float(json.loads((run.folder / RESULT).read_text())["seconds"]))
+            seconds.append(run.seconds)
         elif run.is_started:
             state = "interrupted"
         missing += not run.is_trained

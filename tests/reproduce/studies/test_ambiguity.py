@@ -15,8 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
 def test_the_page_compares_sets_with_one_vector_for_each_number_of_photographs(
     experiment, read_page, monkeypatch
 ):
-    monkeypatch.setattr(ambiguity, "COUNTS", (1, 2))
-    monkeypatch.setattr(ambiguity, "MORE_SIZES", {2: (2,)})
+    monkeypatch.setattr(ambiguity, "SIZES", {1: (1, 4), 2: (1, 2, 4)})
     experiment = replace(experiment, recipe=photographs(experiment.recipe))
     assert run_studies("ambiguity", experiment) == 0
     text, numbers = read_page(experiment, "ambiguity")
@@ -55,3 +54,9 @@ def test_a_recipe_without_images_is_rejected(experiment):
     regions = replace(experiment.recipe, data=DataConfig(format="precomp"))
     with pytest.raises(OptionError, match="collages"):
         run_studies("ambiguity", replace(experiment, recipe=regions))
+
+
+def test_another_split_than_validation_is_rejected(experiment):
+    other = replace(experiment, recipe=photographs(experiment.recipe), split="test")
+    with pytest.raises(OptionError, match="split is 'test'.*--split val"):
+        run_studies("ambiguity", other)

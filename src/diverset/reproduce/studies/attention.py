@@ -9,24 +9,26 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from PIL import Image, ImageColor
 from torch import Tensor
 from torch.nn import functional as F
 
 from diverset.data.images import open_image
 from diverset.errors import OptionError
 from diverset.model.encoder import evaluation_mode
-from diverset.model.overlays import visible_part
+from diverset.model.overlays import SlotMap, overlay, visible_part
+from diverset.recipe.splits import image_paths
 from diverset.reproduce.encoded_split import EncodedSplit, encode_run
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.plots import COLOURS, GREEN, GREY, new_figure, save_figure
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.runs import Failed
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import markdown_table
 from diverset.reproduce.variants import Variant
 
@@ -90,21 +92,20 @@ def nearest_captions(encoded: EncodedSplit, image: int) -> list[Nearest]:
 def overlap(maps: Float[Tensor, "n iterations slots cells"]) -> list[float]:
     """Mean cosine between the maps of two slots per iteration; 0 is disjoint, 1 identical."""
     unit = F.normalize(maps, dim=-1)
-    cosines = unit @ unit.transpose(-1, -2)
     slots = maps.shape[2]
     if slots == 1:
         return [1.0] * maps.shape[1]
-    off_diagonal = (cosines.sum(dim=(-1, -2)) - slots) / (slots * (slots - 1))
+    off_diagonal = ((unit @ unit.mT).sum(dim=(-1, -2)) - slots) / (slots * (slots - 1))
     mean: list[float] = off_diagonal.mean(dim=0).tolist()
     return mean
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
+def page(experiment: Experiment, failed: Failed) -> Page:
     encoded = encode_run(experiment, experiment.run_for(OURS, 0))
     images = _images_to_show(experiment, len(encoded.split.images))
     every = [nearest_captions(encoded, image) for image in range(len(encoded.split.images))]
     plots = [_draw(experiment, encoded, image, every[image]) for image in images]
-    return write_page(experiment, _page(encoded, images, every, plots))
+    return _page(encoded, images, every, plots)
 
 
 def _images_to_show(experiment: Experiment, count: int) -> tuple[int, ...]:
@@ -123,7 +124,6 @@ def _page(
     different = float(np.mean([len({n.caption for n in nearest}) for nearest in every]))
     matching = float(np.mean([n.matching for nearest in every for n in nearest]))
     return Page(
-        "attention",
         "Attention of slots",
         ABOUT,
         tables=[
@@ -158,22 +158,19 @@ def _draw(
     iterations, slots, cells = maps.shape
     side = int(cells**0.5)
     dataset = encoded.split.dataset
-    assert dataset.image_paths is not None
-    visible = visible_part(
-        encoded.model.image_backbone().preprocess, open_image(dataset.image_paths[image]), SIDE
-    )
+    whole = open_image(image_paths(dataset)[image])
+    visible = visible_part(encoded.model.image_backbone().preprocess, whole, SIDE)
     columns = iterations + 2
     figure, axes = new_figure(slots, columns, width=1.7 * columns + 1, height=1.75 * slots + 0.5)
     for panel in axes:
         panel.set_axis_off()
     axes[0].imshow(visible)
     axes[0].set_title("image", fontsize=9)
-    grey = np.asarray(visible.convert("L"))
     for slot in range(slots):
         colour = COLOURS[slot % len(COLOURS)]
         for t in range(iterations):
             panel = axes[slot * columns + 1 + t]
-            _overlay(panel, grey, maps[t, slot].view(side, side).numpy(), colour)
+            _overlay(panel, visible, maps[t, slot].view(side, side), colour)
             if slot == 0:
                 panel.set_title(f"iteration {t + 1}", fontsize=9)
         _caption(axes[slot * columns + columns - 1], nearest[slot], colour)
@@ -181,17 +178,10 @@ def _draw(
     return save_figure(figure, experiment.out / f"attention-{image}.png", svg=False)[0]
 
 
-def _overlay(axes: Any, grey: Any, share: Any, colour: str) -> None:
-    low, high = float(share.min()), float(share.max())
-    axes.imshow(grey, cmap="gray", vmin=-120, vmax=300)
-    tint = np.zeros((*share.shape, 4))
-    tint[..., :3] = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    tint[..., 3] = 0.85 * (share - low) / max(high - low, 1e-9)
-    height, width = grey.shape
-    axes.imshow(tint, extent=(0, width, height, 0), interpolation="bicubic")
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
-    label = f"{low:.2f} to {high:.2f}"
+def _overlay(axes: Any, image: Image.Image, slot_map: SlotMap, colour: str) -> None:
+    red, green, blue = ImageColor.getrgb(colour)[:3]
+    axes.imshow(overlay(image, slot_map, (red, green, blue)))
+    label = f"{float(slot_map.min()):.2f} to {float(slot_map.max()):.2f}"
     axes.text(0.5, -0.03, label, transform=axes.transAxes, ha="center", va="top", fontsize=7)
 
 
@@ -206,7 +196,8 @@ def _caption(axes: Any, nearest: Nearest, colour: str) -> None:
 STUDY = Study(
     "attention",
     "Fig. 4, A2, A3: maps of every slot in every iteration, nearest captions",
-    lambda experiment: experiment.runs_for([OURS], seeds=1),
-    write,
+    lambda experiment: [OURS],
+    page,
     check,
+    seeds=1,
 )

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
 
 from diverset.errors import check_choice
-from diverset.evaluation import paired_bootstrap
 from diverset.reproduce.claims import Claim, decide
-from diverset.reproduce.ensembles import ensemble, mean_ranks, mean_result
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.methods import CONTROL, HALVES, MEANS, methods
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.paper_numbers import OURS, PAPER
 from diverset.reproduce.plots import plot_results
-from diverset.reproduce.reports import stored_json
-from diverset.reproduce.results import Result, collect_result
+from diverset.reproduce.reports import bootstrap_seeds, load_report, stored_json
+from diverset.reproduce.results import Result, collect_result, report_metrics
+from diverset.reproduce.runs import Failed
 from diverset.reproduce.scoring_cost import measure_cost
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import RECALLS, RSUM, Column, bootstrap_table, cell, markdown_table
 from diverset.reproduce.variants import Variant
 
 TITLE = "Methods"
+ENSEMBLE = 2  # seeds, as in the paper
 COLUMNS = (*RECALLS, RSUM)
 COSTS = (
     Column("minutes of training", "minutes"),
@@ -38,44 +36,44 @@ NOTES = (
 )
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
+def page(experiment: Experiment, failed: Failed) -> Page:
     variants = {variant.name: variant for variant in compared_methods(experiment)}
     parts = {name: [variants[part] for part in parts_of(name)] for name in rows(list(variants))}
     results = [_result(experiment, name, parts[name], failed) for name in parts]
     ensembles = {
-        name: ensemble(experiment, of_method[0], failed)
+        name: _ensemble(experiment, of_method[0], failed)
         for name, of_method in parts.items()
         if len(of_method) == 1 and name not in HALVES
     }
-    bootstraps = _bootstraps(experiment, parts, failed)
+    bootstraps = {
+        name: bootstrap_seeds(experiment, theirs, parts[OURS], failed)
+        for name, theirs in parts.items()
+        if name != OURS
+    }
     plot, title = experiment.out / "comparison.png", experiment.plot_title(TITLE)
-    return write_page(
-        experiment,
-        Page(
-            "comparison",
-            TITLE,
-            "Tab. 1 and 2: every method under the recipe's own backbones, data and schedule. “+” "
-            "is the mean similarity of two seeds. The paper's rows are below ours; they come from "
-            "other data and other backbones, as named. Costs are those of scoring encoded items: "
-            "one pair, and the ten nearest images of the split for one caption.",
-            tables=[
-                _table(experiment, results, ensembles),
-                "## Ours against each method, paired bootstrap over images, seed by seed",
-                bootstrap_table(
-                    "difference of",
-                    {f"{OURS} - {name}": seeds for name, seeds in bootstraps.items()},
-                    "RSUM",
-                ),
-            ],
-            verdicts=[decide(claim, results) for claim in _claims(list(parts))],
-            plots=plot_results(plot, title, results, OURS),
-            results=results,
-            numbers={
-                "ensembles": {name: recalls for name, recalls in ensembles.items() if recalls},
-                "paired_bootstrap": bootstraps,
-            },
-            notes=NOTES,
-        ),
+    return Page(
+        TITLE,
+        "Tab. 1 and 2: every method under the recipe's own backbones, data and schedule. “+” "
+        "is the mean similarity of two seeds. The paper's rows are below ours; they come from "
+        "other data and other backbones, as named. Costs are those of scoring encoded items: "
+        "one pair, and the ten nearest images of the split for one caption.",
+        tables=[
+            _table(experiment, results, ensembles),
+            "## Ours against each method, paired bootstrap over images, seed by seed",
+            bootstrap_table(
+                "difference of",
+                {f"{OURS} - {name}": seeds for name, seeds in bootstraps.items()},
+                "RSUM",
+            ),
+        ],
+        verdicts=[decide(claim, results) for claim in _claims(list(parts))],
+        plots=plot_results(plot, title, results, OURS),
+        results=results,
+        numbers={
+            "ensembles": {name: recalls for name, recalls in ensembles.items() if recalls},
+            "paired_bootstrap": bootstraps,
+        },
+        notes=NOTES,
     )
 
 
@@ -85,12 +83,10 @@ def rows(names: Sequence[str]) -> list[str]:
     >>> rows(["SGR", "SAF", "NAAF"])
     ['SGR', 'SAF', 'SGRAF', 'NAAF']
     """
-    ordered: list[str] = []
-    for name in names:
-        ordered.append(name)
-        for mean, parts in MEANS.items():
-            if name == parts[-1] and set(parts) <= set(names):
-                ordered.append(mean)
+    ordered = list(names)
+    for mean, parts in MEANS.items():
+        if set(parts) <= set(names):
+            ordered.insert(ordered.index(parts[-1]) + 1, mean)
     return ordered
 
 
@@ -113,10 +109,7 @@ def _result(
     experiment: Experiment, name: str, variants: Sequence[Variant], failed: Failed
 ) -> Result:
     """Recalls, minutes and cost of a row."""
-    if len(variants) > 1:
-        result = mean_result(experiment, name, variants, failed)
-    else:
-        result = collect_result(experiment, variants[0], failed)
+    result = collect_result(experiment, Variant(name), failed, parts=variants)
     costs = [_cost(experiment, variant) for variant in variants]
     total = {metric: [sum(cost[metric] for cost in costs)] for metric in costs[0]}
     return replace(result, values={**result.values, **total} if result.values else {})
@@ -142,20 +135,12 @@ def _claims(names: Sequence[str]) -> list[Claim]:
     return claims
 
 
-def _bootstraps(
-    experiment: Experiment, parts: Mapping[str, Sequence[Variant]], failed: Failed
-) -> dict[str, list[dict[str, Any]]]:
-    """Ours against each method, for every seed that both have."""
-    ours = mean_ranks(experiment, parts[OURS], failed)
-    bootstraps: dict[str, list[dict[str, Any]]] = {}
-    for name, variants in parts.items():
-        if name != OURS:
-            theirs = mean_ranks(experiment, variants, failed)
-            bootstraps[name] = [
-                {"run_seed": seed, **asdict(paired_bootstrap(theirs[seed], ours[seed]))}
-                for seed in sorted(theirs.keys() & ours.keys())
-            ]
-    return bootstraps
+def _ensemble(experiment: Experiment, variant: Variant, failed: Failed) -> dict[str, float]:
+    """Recalls of the mean similarity of the first two seeds; empty if there are fewer."""
+    runs = experiment.runs_for([variant])[:ENSEMBLE]
+    if len(runs) < ENSEMBLE or any(run.folder in failed for run in runs):
+        return {}
+    return report_metrics(load_report(experiment, runs))
 
 
 def _table(
@@ -180,6 +165,6 @@ def _table(
 STUDY = Study(
     "comparison",
     "Tab. 1 and 2: methods by recalls and RSUM, ensembles, paired bootstrap",
-    lambda experiment: experiment.runs_for(compared_methods(experiment)),
-    write,
+    compared_methods,
+    page,
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 
 import torch
 
 from diverset.recipe.datasets import read_split
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.paper_numbers import OURS
 from diverset.reproduce.plots import BLUE, ORANGE, SKY, new_figure, save_figure
+from diverset.reproduce.runs import Failed
 from diverset.reproduce.scoring_cost import (
     REGIONS,
     SCAN,
@@ -23,7 +24,7 @@ from diverset.reproduce.scoring_cost import (
     flops_at_paper_size,
     measure_costs,
 )
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import markdown_table
 from diverset.runtime.device import resolve_device
 
@@ -40,36 +41,45 @@ NOTE = (
 )
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
+def page(experiment: Experiment, failed: Failed) -> Page:
     paper_size, costs = flops_at_paper_size(), measure_costs(experiment)
     images = len(read_split(experiment.recipe.data, experiment.split, captions_only=True))
     threads, device = torch.get_num_threads(), resolve_device(experiment.device)
-    return write_page(
-        experiment,
-        Page(
-            "cost",
-            TITLE,
-            "Sec. 4.4 and appendix: the cost of scoring encoded items. FLOPs are counted by torch, "
-            "two for a multiplication and addition; the paper counts one, which does not change "
-            f"the ratios. Latencies: median, {threads} threads, {device}.",
-            tables=[
-                "## One pair",
-                _pair_table(paper_size, costs),
-                f"## The ten nearest of {images:,} images for one caption",
-                _retrieval_table(costs),
-            ],
-            plots=_plot(experiment, paper_size, costs),
-            numbers={
-                "paper_ratio": PAPER_RATIO,
-                "paper_latency_ms": PAPER_LATENCY,
-                "flops_at_paper_size": paper_size,
-                "measured": {name: asdict(cost) for name, cost in costs.items()},
-                "images": images,
-                "threads": threads,
-            },
-            notes=[NOTE],
-        ),
+    return Page(
+        TITLE,
+        "Sec. 4.4 and appendix: the cost of scoring encoded items. FLOPs are counted by torch, "
+        "two for a multiplication and addition; the paper counts one, which does not change "
+        f"the ratios. Latencies: median, {threads} threads, {device}.",
+        tables=[
+            "## One pair",
+            _pair_table(paper_size, costs),
+            f"## The ten nearest of {images:,} images for one caption",
+            _retrieval_table(costs),
+        ],
+        plots=_plot(experiment, paper_size, costs),
+        numbers={
+            "paper_ratio": PAPER_RATIO,
+            "paper_latency_ms": PAPER_LATENCY,
+            "flops_at_paper_size": paper_size,
+            "measured": {name: asdict(cost) for name, cost in costs.items()},
+            "images": images,
+            "threads": threads,
+        },
+        notes=[NOTE],
     )
+
+
+def _ratios(costs: Mapping[str, float]) -> dict[str, float]:
+    """Costs relative to that of one vector."""
+    return {name: cost / costs[SINGLE] for name, cost in costs.items()}
+
+
+def _pair_ratios(costs: dict[str, Cost]) -> dict[str, float]:
+    return _ratios({name: cost.pair_flops for name, cost in costs.items()})
+
+
+def _cell(numbers: Mapping[str, float], name: str, digits: int = 0) -> str:
+    return f"{numbers[name]:,.{digits}f}" if name in numbers else "-"
 
 
 def _pair_table(paper_size: dict[str, int], costs: dict[str, Cost]) -> str:
@@ -77,10 +87,10 @@ def _pair_table(paper_size: dict[str, int], costs: dict[str, Cost]) -> str:
     rows = [
         [
             name,
-            f"{PAPER_RATIO[name]:,.0f}" if name in PAPER_RATIO else "-",
-            f"{paper_size[name] / paper_size[SINGLE]:,.0f}",
+            _cell(PAPER_RATIO, name),
+            _cell(_ratios(paper_size), name),
             f"{cost.pair_flops:,}",
-            f"{cost.pair_flops / costs[SINGLE].pair_flops:,.1f}",
+            _cell(_pair_ratios(costs), name, 1),
             f"{cost.pair_ms:.3f}",
         ]
         for name, cost in costs.items()
@@ -93,7 +103,8 @@ def _retrieval_table(costs: dict[str, Cost]) -> str:
     rows = [
         [
             name,
-            *_paper_latency(name),
+            _cell(PAPER_LATENCY, name),
+            _cell(_ratios(PAPER_LATENCY), name, 1),
             f"{cost.retrieval_flops:,}",
             f"{cost.retrieval_ms:.2f}",
             f"{cost.retrieval_ms / costs[SINGLE].retrieval_ms:,.1f}",
@@ -103,31 +114,18 @@ def _retrieval_table(costs: dict[str, Cost]) -> str:
     return markdown_table(head, rows)
 
 
-def _paper_latency(name: str) -> tuple[str, str]:
-    if name not in PAPER_LATENCY:
-        return "-", "-"
-    ratio = PAPER_LATENCY[name] / PAPER_LATENCY[SINGLE]
-    return f"{PAPER_LATENCY[name]:,.0f}", f"{ratio:,.1f}"
-
-
 def _plot(experiment: Experiment, paper_size: dict[str, int], costs: dict[str, Cost]) -> list[str]:
     figure, (axes,) = new_figure()
-    groups: list[tuple[str, dict[str, float], str]] = [
+    groups = (
         ("paper", PAPER_RATIO, ORANGE),
-        ("here, at the paper's size", {n: paper_size[n] / paper_size[SINGLE] for n in costs}, BLUE),
-        (
-            "here, at the recipe's size",
-            {n: cost.pair_flops / costs[SINGLE].pair_flops for n, cost in costs.items()},
-            SKY,
-        ),
-    ]
+        ("here, at the paper's size", _ratios(paper_size), BLUE),
+        ("here, at the recipe's size", _pair_ratios(costs), SKY),
+    )
     for index, (label, ratios, colour) in enumerate(groups):
         rows = [row for row, name in enumerate(SYSTEMS) if name in ratios]
         values = [ratios[SYSTEMS[row]] for row in rows]
-        bars = axes.barh(
-            [row + 0.27 * (index - 1) for row in rows],
-            values, height=0.25, label=label, color=colour,
-        )  # fmt: skip
+        places = [row + 0.27 * (index - 1) for row in rows]
+        bars = axes.barh(places, values, height=0.25, label=label, color=colour)
         axes.bar_label(bars, [f"{value:,.0f}" for value in values], fontsize=7, padding=2)
     axes.set_xscale("log")
     axes.set_yticks(range(len(SYSTEMS)), SYSTEMS)
@@ -142,5 +140,5 @@ STUDY = Study(
     "cost",
     "Sec. 4.4: FLOPs and latency of scoring, all systems",
     lambda experiment: [],
-    write,
+    page,
 )

@@ -8,7 +8,6 @@ numbers.
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,12 @@ from diverset.evaluation import evaluate_sets, select_elements
 from diverset.reproduce.claims import Claim, decide
 from diverset.reproduce.encoded_split import check_several_elements, encode_run
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.plots import plot_results
 from diverset.reproduce.reports import stored_json
 from diverset.reproduce.results import Result
-from diverset.reproduce.runs import Run, file_name
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.runs import Failed, Run, file_name
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import RSUM, result_table
 from diverset.reproduce.variants import Variant
 
@@ -66,15 +65,12 @@ def element_results(seeds: list[dict[str, Any]]) -> list[Result]:
     """Results with elements sorted by their RSUM alone, one number per seed."""
     results = [Result(WHOLE, {"rsum": [seed[WHOLE] for seed in seeds]}, {"rsum": PAPER_WHOLE})]
     for side in SIDES:
-        orders = [
-            np.argsort([-rsum for rsum in seed[side]["alone"]], kind="stable") for seed in seeds
-        ]
-        count = len(orders[0])
+        count = len(seeds[0][side]["alone"])
+        orders = [np.argsort(np.negative(seed[side]["alone"]), kind="stable") for seed in seeds]
         for kind in ("alone", "without"):
             for rank in range(count):
-                numbers = [
-                    seed[side][kind][order[rank]] for seed, order in zip(seeds, orders, strict=True)
-                ]
+                ordered = zip(seeds, orders, strict=True)
+                numbers = [seed[side][kind][order[rank]] for seed, order in ordered]
                 paper = _paper(side, kind, rank, count)
                 results.append(Result(_name(side, kind, rank), {"rsum": numbers}, paper))
     return results
@@ -126,44 +122,38 @@ def claims(images: int, texts: int) -> list[Claim]:
     ]
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
-    all_runs = experiment.runs_for([OURS])
-    runs = [run for run in all_runs if run.folder not in failed]
+def page(experiment: Experiment, failed: Failed) -> Page:
     name = f"elements-{file_name(experiment.split)}.json"
-    seeds = [stored_json(run.folder / name, partial(measure, experiment, run)) for run in runs]
+    by_run = {
+        run.folder.name: stored_json(run.folder / name, partial(measure, experiment, run))
+        for run in experiment.runs_for([OURS])
+        if run.folder not in failed
+    }
+    missing = experiment.seeds - len(by_run)
+    seeds = list(by_run.values())
     results, gaps = (element_results(seeds), gap_results(seeds)) if seeds else ([], [])
     sizes = (experiment.recipe.model.image_set.size, experiment.recipe.model.text_set.size)
     plot, title = experiment.out / "elements.png", experiment.plot_title(TITLE)
-    return write_page(
-        experiment,
-        Page(
-            "elements",
-            TITLE,
-            "Tab. 5: evaluation with one element of a side, or without one; the other side keeps "
-            "all elements. Element 1 is the one that is best alone, in every seed and in the "
-            "paper's numbers, so the order carries no information, only the gaps do. Rows come "
-            "from the same runs and are compared seed by seed. The paper's numbers are for "
-            "Flickr30K with region features.",
-            tables=[result_table(results, [RSUM])],
-            verdicts=[decide(claim, results + gaps) for claim in claims(*sizes)],
-            plots=plot_results(plot, title, results, WHOLE),
-            results=results,
-            numbers={
-                "by_element": {
-                    run.folder.name: seed for run, seed in zip(runs, seeds, strict=True)
-                },
-            },
-            notes=[f"Failed runs: {len(all_runs) - len(runs)}."]
-            if len(runs) < len(all_runs)
-            else [],
-        ),
+    return Page(
+        TITLE,
+        "Tab. 5: evaluation with one element of a side, or without one; the other side keeps "
+        "all elements. Element 1 is the one that is best alone, in every seed and in the "
+        "paper's numbers, so the order carries no information, only the gaps do. Rows come "
+        "from the same runs and are compared seed by seed. The paper's numbers are for "
+        "Flickr30K with region features.",
+        tables=[result_table(results, [RSUM])],
+        verdicts=[decide(claim, results + gaps) for claim in claims(*sizes)],
+        plots=plot_results(plot, title, results, WHOLE),
+        results=results,
+        numbers={"by_element": by_run},
+        notes=[f"Failed runs: {missing}."] if missing else [],
     )
 
 
 STUDY = Study(
     "elements",
     "Tab. 5: single elements and leaving one out, images and texts",
-    lambda experiment: experiment.runs_for([OURS]),
-    write,
+    lambda experiment: [OURS],
+    page,
     check_several_elements,
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from diverset.reproduce.claims import Claim, decide
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.plots import GREY, draw_relative, new_figure, save_figure
 from diverset.reproduce.results import Result, collect_result
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.runs import Failed
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import RSUM, VARIANCES, result_table
 from diverset.reproduce.variants import Variant, both_sets
 
@@ -65,23 +65,19 @@ CLAIMS = {
 }
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
+def page(experiment: Experiment, failed: Failed) -> Page:
     results = {
         name: [collect_result(experiment, variant, failed) for variant in variants]
         for name, variants in VARIANTS.items()
     }
-    return write_page(
-        experiment,
-        Page(
-            "hyperparameters",
-            "Hyperparameters: K, T, alpha",
-            "Tab. 4: one of the three is changed, the others keep the recipe's value. The paper's "
-            "numbers are for Flickr30K with region features, all at K = 4, T = 4, alpha = 16.",
-            tables=[result_table(group, (RSUM, *VARIANCES)) for group in results.values()],
-            verdicts=[decide(claim, results[name]) for name in results for claim in CLAIMS[name]],
-            plots=_plot(experiment, results),
-            results=[result for group in results.values() for result in group],
-        ),
+    return Page(
+        "Hyperparameters: K, T, alpha",
+        "Tab. 4: one of the three is changed, the others keep the recipe's value. The paper's "
+        "numbers are for Flickr30K with region features, all at K = 4, T = 4, alpha = 16.",
+        tables=[result_table(group, (RSUM, *VARIANCES)) for group in results.values()],
+        verdicts=[decide(claim, results[name]) for name in results for claim in CLAIMS[name]],
+        plots=_plot(experiment, results),
+        results=[result for group in results.values() for result in group],
     )
 
 
@@ -107,6 +103,6 @@ def _plot(experiment: Experiment, results: dict[str, list[Result]]) -> list[str]
 STUDY = Study(
     "hyperparameters",
     "Tab. 4: K and T from 1 to 6, alpha from 1 to 64",
-    lambda experiment: experiment.runs_for([v for group in VARIANTS.values() for v in group]),
-    write,
+    lambda experiment: [variant for group in VARIANTS.values() for variant in group],
+    page,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from diverset.errors import OptionError
@@ -12,12 +10,12 @@ from diverset.evaluation.extras import ECCV_COVERAGE, ECCV_SCORES
 from diverset.reproduce.claims import Claim, decide
 from diverset.reproduce.experiment import Experiment
 from diverset.reproduce.methods import methods
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.paper_numbers import OURS
 from diverset.reproduce.reports import evaluate_runs, stored_json
 from diverset.reproduce.results import Result, collect_result
-from diverset.reproduce.runs import Run, file_name
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.runs import Failed, Run, file_name
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import Column, result_table
 from diverset.reproduce.variants import Variant
 
@@ -70,7 +68,7 @@ def measure(experiment: Experiment, run: Run) -> dict[str, float]:
     return {f"{d}_{metric}": scores[metric][d] for metric in METRICS for d in DIRECTIONS}
 
 
-def _eccv(experiment: Experiment, run: Run) -> dict[str, Any]:
+def _eccv(experiment: Experiment, run: Run) -> Any:
     """Scores and coverage, stored in the folder of the run."""
     split = run.recipe.data.test
 
@@ -78,32 +76,24 @@ def _eccv(experiment: Experiment, run: Run) -> dict[str, Any]:
         extras = evaluate_runs(experiment, [run], split=split, eccv=True).extras
         return {name: extras[name] for name in (ECCV_SCORES, ECCV_COVERAGE)}
 
-    stored: dict[str, Any] = stored_json(run.folder / f"noisy-{file_name(split)}.json", compute)
-    return stored
+    return stored_json(run.folder / f"noisy-{file_name(split)}.json", compute)
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
-    results = [collect_result(experiment, v, failed, measure) for v in variants(experiment)]
+def page(experiment: Experiment, failed: Failed) -> Page:
+    measured = [collect_result(experiment, v, failed, measure) for v in variants(experiment)]
+    results = [Result("VSRN (not run here)", {}, _paper("VSRN")), *measured]
+    notes = []
     finished = [run for run in STUDY.runs(experiment) if run.folder not in failed]
-    coverage = _eccv(experiment, finished[0])[ECCV_COVERAGE] if finished else None
-    page = replace(make_page(results), notes=[_note(coverage)] if coverage else [])
-    return write_page(replace(experiment, split=experiment.recipe.data.test), page)
-
-
-def _note(coverage: Mapping[str, Any]) -> str:
-    return f"Measured on {coverage['images']} images and {coverage['captions']} captions."
-
-
-def make_page(results: Sequence[Result]) -> Page:
-    """The page from the scores of VSE-infinity and ours."""
-    results = [Result("VSRN (not run here)", {}, _paper("VSRN")), *results]
+    if finished:
+        coverage = _eccv(experiment, finished[0])[ECCV_COVERAGE]
+        counts = f"{coverage['images']} images and {coverage['captions']} captions"
+        notes.append(f"Measured on {counts}.")
     claims = [
         Claim(f"ours beats {OTHER}: {column.header}, {name}", (OURS,), (OTHER,), column.metric)
         for direction, name in DIRECTIONS.items()
         for column in COLUMNS[direction]
     ]
     return Page(
-        "noisy-correspondence",
         "ECCV Caption and CrissCrossed Captions",
         "Appendix: scores with matches that COCO does not list, on COCO's test split, by the "
         "package eccv_caption. The paper's row is its best model (ResNeXt-101 and BERT).",
@@ -114,13 +104,15 @@ def make_page(results: Sequence[Result]) -> Page:
         ],
         verdicts=[decide(claim, results) for claim in claims],
         results=results,
+        notes=notes,
+        split=experiment.recipe.data.test,
     )
 
 
 STUDY = Study(
     "noisy-correspondence",
     "appendix: ECCV Caption and CxC, on COCO",
-    lambda experiment: experiment.runs_for(variants(experiment)),
-    write,
+    variants,
+    page,
     check,
 )

@@ -6,9 +6,7 @@ every seed: whether elements of one slot form a cluster, and whether a slot is u
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,13 +17,13 @@ from diverset.errors import import_extra
 from diverset.reproduce.claims import Claim, decide
 from diverset.reproduce.encoded_split import EncodedSplit, check_several_elements, encode_run
 from diverset.reproduce.experiment import Experiment
-from diverset.reproduce.page import Page, write_page
+from diverset.reproduce.page import Page
 from diverset.reproduce.plots import COLOURS, GREY, new_figure, save_figure
-from diverset.reproduce.reports import stored_json
+from diverset.reproduce.reports import load_report, stored_json
 from diverset.reproduce.results import collect_result
-from diverset.reproduce.runs import Run, file_name
+from diverset.reproduce.runs import Failed, Run, file_name
 from diverset.reproduce.studies.similarity import MIL, MP, SMOOTH
-from diverset.reproduce.study import Failed, Study
+from diverset.reproduce.study import Study
 from diverset.reproduce.tables import Column, result_table
 
 VARIANTS = tuple(replace(variant, paper={}) for variant in (MIL, MP, SMOOTH))
@@ -87,10 +85,10 @@ def measure(experiment: Experiment, run: Run) -> dict[str, float]:
     """Both numbers of a run; stored in its folder."""
 
     def compute() -> dict[str, float]:
-        report = json.loads(run.report(experiment.split).read_text(encoding="utf-8"))
+        health = load_report(experiment, [run])["health"]
         return {
             "same_slot": same_slot(*sample_elements(encode_run(experiment, run))),
-            "least_use": 100 * min(report["health"]["images"]["slot_use"]),
+            "least_use": 100 * min(health["images"]["slot_use"]),
         }
 
     file = run.folder / f"space-{file_name(experiment.split)}.json"
@@ -98,25 +96,21 @@ def measure(experiment: Experiment, run: Run) -> dict[str, float]:
     return stored
 
 
-def write(experiment: Experiment, failed: Failed) -> Path:
+def page(experiment: Experiment, failed: Failed) -> Page:
     results = [collect_result(experiment, variant, failed, measure) for variant in VARIANTS]
     model = experiment.recipe.model
     uniform = 100 / (model.image_set.size + model.text_set.size)
-    return write_page(
-        experiment,
-        Page(
-            "tsne",
-            "Embedding spaces",
-            f"Fig. A1: t-SNE of the elements of {ITEMS} images and one caption of each, seed 0 "
-            f"(scikit-learn, perplexity {PERPLEXITY:g}). Of the {NEIGHBOURS} nearest neighbours of "
-            f"an element, about {uniform:.0f} percent have the same slot and modality if slots are "
-            "mixed evenly, and 100 percent if every slot is a separate cluster. A slot is used by "
-            "a matching pair if it has the highest cosine.",
-            tables=[result_table(results, COLUMNS)],
-            verdicts=[decide(claim, results) for claim in CLAIMS],
-            plots=_plot(experiment, failed),
-            results=results,
-        ),
+    return Page(
+        "Embedding spaces",
+        f"Fig. A1: t-SNE of the elements of {ITEMS} images and one caption of each, seed 0 "
+        f"(scikit-learn, perplexity {PERPLEXITY:g}). Of the {NEIGHBOURS} nearest neighbours of "
+        f"an element, about {uniform:.0f} percent have the same slot and modality if slots are "
+        "mixed evenly, and 100 percent if every slot is a separate cluster. A slot is used by "
+        "a matching pair if it has the highest cosine.",
+        tables=[result_table(results, COLUMNS)],
+        verdicts=[decide(claim, results) for claim in CLAIMS],
+        plots=_plot(experiment, failed),
+        results=results,
     )
 
 
@@ -130,13 +124,12 @@ def _plot(experiment: Experiment, failed: Failed) -> list[str]:
         run = experiment.run_for(variant, 0)
         if run.folder not in failed:
             _scatter(axes, *sample_elements(encode_run(experiment, run)))
+    slots = range(max(model.image_set.size, model.text_set.size))
+    entries = [("s", COLOURS[slot % len(COLOURS)], f"slot {slot + 1}") for slot in slots]
+    lines: Any = import_extra("matplotlib.lines", "analysis")
     handles = [
-        *(
-            _handle("s", COLOURS[slot % len(COLOURS)], f"slot {slot + 1}")
-            for slot in range(max(model.image_set.size, model.text_set.size))
-        ),
-        _handle("o", GREY, "image"),
-        _handle("^", GREY, "text"),
+        lines.Line2D([], [], marker=marker, color=colour, linestyle="none", label=label)
+        for marker, colour, label in (*entries, ("o", GREY, "image"), ("^", GREY, "text"))
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.suptitle(experiment.plot_title("Elements of sets under three similarities, t-SNE"))
@@ -155,15 +148,10 @@ def _scatter(axes: Any, points: Tensor, labels: Tensor) -> None:
             axes.scatter(*positions[mask].T, s=14, marker=marker, color=colour, alpha=0.7, lw=0)
 
 
-def _handle(marker: str, colour: str, label: str) -> Any:
-    lines: Any = import_extra("matplotlib.lines", "analysis")
-    return lines.Line2D([], [], marker=marker, color=colour, linestyle="none", label=label)
-
-
 STUDY = Study(
     "tsne",
     "Fig. A1: embedding spaces under MIL, MP, smooth-Chamfer",
-    lambda experiment: experiment.runs_for(VARIANTS),
-    write,
+    lambda experiment: VARIANTS,
+    page,
     check_several_elements,
 )
