@@ -120,21 +120,12 @@ def decide(claim: Claim, results: Sequence[Result]) -> Verdict:
         pooled = pooled_spread(results, claim.metric)
         differences = [compare(*pair, claim.metric, pooled) for pair in pairs]
     answers = {difference.answer for difference in differences}
-    answer = NOT_DECIDED
-    if DOES_NOT_HOLD in answers:
-        answer = DOES_NOT_HOLD
-    elif answers == {HOLDS}:
-        answer = HOLDS
-    return Verdict(claim.text, answer, _deciding_numbers(differences, answer))
-
-
-def _deciding_numbers(differences: Sequence[Difference], answer: str) -> str:
-    """The pairs that gave the answer, the closest first."""
-    shown = sorted((d for d in differences if d.answer == answer), key=lambda d: d.value)
-    numbers = "; ".join(map(str, shown[:MAX_SHOWN]))
-    if len(shown) > MAX_SHOWN:
-        numbers += f"; and {len(shown) - MAX_SHOWN} more"
-    return numbers
+    answer = next(answer for answer in (DOES_NOT_HOLD, NOT_DECIDED, HOLDS) if answer in answers)
+    deciding = sorted((d for d in differences if d.answer == answer), key=lambda d: d.value)
+    numbers = [str(difference) for difference in deciding[:MAX_SHOWN]]  # the closest first
+    if len(deciding) > MAX_SHOWN:
+        numbers.append(f"and {len(deciding) - MAX_SHOWN} more")
+    return Verdict(claim.text, answer, "; ".join(numbers))
 
 
 def compare(better: Result, worse: Result, metric: str, pooled: float | None = None) -> Difference:

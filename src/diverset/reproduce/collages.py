@@ -40,11 +40,7 @@ class Collage:
 
 
 def group_photos(
-    dataset: CaptionDataset,
-    count: int,
-    rounds: int = 1,
-    captions: int | None = None,
-    seed: int = 0,
+    dataset: CaptionDataset, count: int, rounds: int = 1, captions: int | None = None, seed: int = 0
 ) -> Iterator[Collage]:
     """Collages of `count` photographs; each photograph is in one collage per round.
 

@@ -46,7 +46,7 @@ def save_report(report: Report, file: Path, ranks_file: Path) -> None:
         np.savez(stream, **vars(report.ranks))
     content = report.to_dict()
     content["extras"].pop("runs", None)  # absolute paths
-    stored_json(file, lambda: content)
+    write_durably(file, json.dumps(content, indent=2).encode())
 
 
 def load_report(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Any]:
@@ -73,16 +73,12 @@ def _files(experiment: Experiment, runs: Sequence[Run]) -> tuple[Path, Path]:
     ranks = file.with_suffix(".npz")
     if not (file.exists() and ranks.exists()):
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.unlink(missing_ok=True)
         save_report(evaluate_runs(experiment, runs), file, ranks)
     return file, ranks
 
 
 def bootstrap_seeds(
-    experiment: Experiment,
-    first: Sequence[Variant],
-    second: Sequence[Variant],
-    failed: Failed,
+    experiment: Experiment, first: Sequence[Variant], second: Sequence[Variant], failed: Failed
 ) -> list[dict[str, Any]]:
     """RSUM of `second` minus that of `first` by paired bootstrap, for every seed that both have.
 

@@ -30,7 +30,6 @@ EXIT_LOCKED = 75  # EX_TEMPFAIL: another process is working on the same run
 
 def write_job(run: Run) -> None:
     """Store the recipe that the worker is to train."""
-    run.folder.mkdir(parents=True, exist_ok=True)
     text = yaml.safe_dump(asdict(run.recipe), sort_keys=False)
     write_durably(run.folder / JOB, text.encode())
 

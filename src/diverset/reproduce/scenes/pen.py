@@ -59,17 +59,10 @@ class Pen:
             )
 
     def rectangle(
-        self,
-        left: float,
-        top: float,
-        right: float,
-        bottom: float,
-        fill: Colour,
-        edge: Colour | None = None,
+        self, x0: float, y0: float, x1: float, y1: float, fill: Colour, edge: Colour | None = None
     ) -> None:
-        """An upright rectangle."""
-        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-        self.polygon(corners, fill, edge)
+        """An upright rectangle from corner to corner."""
+        self.polygon([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], fill, edge)
 
     def blob(self, points: Sequence[Point], fill: Colour, edge: Colour | None = None) -> None:
         """A shape with a smooth outline through the points."""

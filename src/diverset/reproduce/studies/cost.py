@@ -137,8 +137,5 @@ def _plot(experiment: Experiment, paper_size: dict[str, int], costs: dict[str, C
 
 
 STUDY = Study(
-    "cost",
-    "Sec. 4.4: FLOPs and latency of scoring, all systems",
-    lambda experiment: [],
-    page,
+    "cost", "Sec. 4.4: FLOPs and latency of scoring, all systems", lambda experiment: [], page
 )

@@ -110,9 +110,5 @@ def page(experiment: Experiment, failed: Failed) -> Page:
 
 
 STUDY = Study(
-    "noisy-correspondence",
-    "appendix: ECCV Caption and CxC, on COCO",
-    variants,
-    page,
-    check,
+    "noisy-correspondence", "appendix: ECCV Caption and CxC, on COCO", variants, page, check
 )

@@ -42,10 +42,7 @@ CLAIMS = (
         "same_slot",
     ),
     Claim(
-        "MIL leaves slots unused that smooth-Chamfer uses",
-        (SMOOTH.name,),
-        (MIL.name,),
-        "least_use",
+        "MIL leaves slots unused that smooth-Chamfer uses", (SMOOTH.name,), (MIL.name,), "least_use"
     ),
 )
 
