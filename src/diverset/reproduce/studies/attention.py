@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageColor
 from torch import Tensor
 from torch.nn import functional as F
 
 from diverset.data.images import open_image
 from diverset.errors import OptionError
 from diverset.model.encoder import evaluation_mode
-from diverset.model.overlays import SlotMap, overlay, visible_part
+from diverset.model.overlays import visible_part
 from diverset.recipe.splits import image_paths
 from diverset.reproduce.encoded_split import EncodedSplit, encode_run
 from diverset.reproduce.experiment import Experiment
@@ -166,11 +165,12 @@ def _draw(
         panel.set_axis_off()
     axes[0].imshow(visible)
     axes[0].set_title("image", fontsize=9)
+    grey = np.asarray(visible.convert("L"))
     for slot in range(slots):
         colour = COLOURS[slot % len(COLOURS)]
         for t in range(iterations):
             panel = axes[slot * columns + 1 + t]
-            _overlay(panel, visible, maps[t, slot].view(side, side), colour)
+            _overlay(panel, grey, maps[t, slot].view(side, side).numpy(), colour)
             if slot == 0:
                 panel.set_title(f"iteration {t + 1}", fontsize=9)
         _caption(axes[slot * columns + columns - 1], nearest[slot], colour)
@@ -178,10 +178,17 @@ def _draw(
     return save_figure(figure, experiment.out / f"attention-{image}.png", svg=False)[0]
 
 
-def _overlay(axes: Any, image: Image.Image, slot_map: SlotMap, colour: str) -> None:
-    red, green, blue = ImageColor.getrgb(colour)[:3]
-    axes.imshow(overlay(image, slot_map, (red, green, blue)))
-    label = f"{float(slot_map.min()):.2f} to {float(slot_map.max()):.2f}"
+def _overlay(axes: Any, grey: Any, share: Any, colour: str) -> None:
+    low, high = float(share.min()), float(share.max())
+    axes.imshow(grey, cmap="gray", vmin=-120, vmax=300)
+    tint = np.zeros((*share.shape, 4))
+    tint[..., :3] = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    tint[..., 3] = 0.85 * (share - low) / max(high - low, 1e-9)
+    height, width = grey.shape
+    axes.imshow(tint, extent=(0, width, height, 0), interpolation="bicubic")
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    label = f"{low:.2f} to {high:.2f}"
     axes.text(0.5, -0.03, label, transform=axes.transAxes, ha="center", va="top", fontsize=7)
 
 
