@@ -12,7 +12,7 @@ from diverset.errors import OptionError
 from diverset.runtime import compiled as libraries
 from diverset.runtime.compiled import FOLDER, INSTRUCTION_SETS, load_kernel
 from diverset.runtime.threads import torch_threads
-from diverset.similarity import blocks, similarity_matrix, smooth_chamfer_of_cosines
+from diverset.similarity import blocks, log_sum_exp_smooth_chamfer, similarity_matrix
 from diverset.similarity.compiled import compiled_smooth_chamfer
 
 if load_kernel() is None:
@@ -40,7 +40,7 @@ def random_cosines(*shape, seed=0, dtype=torch.float32):
 )  # fmt: skip
 def test_the_kernel_equals_eq_7(kernel, dtype, images, k, m, texts, alpha, seed):
     cosines = random_cosines(images, k, m, texts, seed=seed, dtype=dtype)
-    expected = smooth_chamfer_of_cosines(cosines.double(), alpha)
+    expected = log_sum_exp_smooth_chamfer(cosines.double(), alpha)
     scores = compiled_smooth_chamfer(cosines, alpha, kernel)
     assert scores.dtype == torch.float32
     torch.testing.assert_close(scores.double(), expected, atol=1e-6 / min(alpha, 1), rtol=0)
@@ -51,7 +51,7 @@ def test_the_kernel_equals_eq_7(kernel, dtype, images, k, m, texts, alpha, seed)
 def test_equal_cosines_of_one_are_exact_to_rounding(kernel, value):
     for elements, alpha in ((1, 64.0), (4, 16.0), (20, 0.01)):
         cosines = torch.full((1, elements, elements, 17), value)
-        expected = smooth_chamfer_of_cosines(cosines.double(), alpha)
+        expected = log_sum_exp_smooth_chamfer(cosines.double(), alpha)
         scores = compiled_smooth_chamfer(cosines, alpha, kernel)
         torch.testing.assert_close(scores.double(), expected, atol=1e-6 / min(alpha, 1), rtol=1e-6)
 

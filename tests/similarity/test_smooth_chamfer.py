@@ -12,10 +12,10 @@ from diverset.similarity import (
     MatchProbability,
     chamfer,
     fast_smooth_chamfer,
+    log_sum_exp_smooth_chamfer,
     mil,
     smooth_chamfer,
     smooth_chamfer_gradient,
-    smooth_chamfer_of_cosines,
 )
 
 ALPHAS = (1, 2, 4, 8, 16, 32, 64)
@@ -103,7 +103,7 @@ def random_cosines(images, k, m, texts, seed):
 @given(sizes, sizes, st.floats(0.01, 300), seeds)
 def test_the_fast_path_equals_eq_7(k, m, alpha, seed):
     cosines = random_cosines(2, k, m, 3, seed)
-    expected = smooth_chamfer_of_cosines(cosines, alpha)
+    expected = log_sum_exp_smooth_chamfer(cosines, alpha)
     with_gradient = fast_smooth_chamfer(cosines.clone().requires_grad_(), alpha).detach()
     torch.testing.assert_close(with_gradient, expected, atol=1e-12, rtol=1e-12)
     in_place = fast_smooth_chamfer(cosines.clone(), alpha)
@@ -118,7 +118,7 @@ def test_eq_8_is_the_gradient_of_both_forms(k, m, alpha, seed):
     expected = smooth_chamfer_gradient(cosines.detach(), alpha)
     assert (expected >= 0).all()
     torch.testing.assert_close(expected.sum(dim=(1, 2)), torch.ones(2, 3, dtype=torch.float64))
-    for form in (smooth_chamfer_of_cosines, fast_smooth_chamfer):
+    for form in (log_sum_exp_smooth_chamfer, fast_smooth_chamfer):
         (gradient,) = torch.autograd.grad(form(cosines, alpha).sum(), cosines)
         torch.testing.assert_close(gradient, expected)
 
@@ -126,14 +126,14 @@ def test_eq_8_is_the_gradient_of_both_forms(k, m, alpha, seed):
 @given(sizes, sizes, seeds)
 def test_equal_weights_do_not_change_smooth_chamfer(k, m, seed):
     cosines = random_cosines(2, k, m, 3, seed)
-    weighted = smooth_chamfer_of_cosines(cosines, 16.0, torch.full((k,), 0.3))
-    torch.testing.assert_close(weighted, smooth_chamfer_of_cosines(cosines, 16.0))
+    weighted = log_sum_exp_smooth_chamfer(cosines, 16.0, torch.full((k,), 0.3))
+    torch.testing.assert_close(weighted, log_sum_exp_smooth_chamfer(cosines, 16.0))
 
 
 def test_an_integer_weight_repeats_an_element():
     cosines = random_cosines(2, 3, 4, 5, seed=0)
-    repeated = smooth_chamfer_of_cosines(cosines[:, [0, 0, 2]], 16.0)
-    weighted = smooth_chamfer_of_cosines(cosines, 16.0, torch.tensor([2.0, 0.0, 1.0]))
+    repeated = log_sum_exp_smooth_chamfer(cosines[:, [0, 0, 2]], 16.0)
+    weighted = log_sum_exp_smooth_chamfer(cosines, 16.0, torch.tensor([2.0, 0.0, 1.0]))
     torch.testing.assert_close(weighted, repeated)
 
 

@@ -24,13 +24,13 @@ from diverset.similarity.checks import (
     check_sets,
     check_unit_length,
 )
-from diverset.similarity.fast_smooth_chamfer import fast_smooth_chamfer
 from diverset.similarity.match_probability import MatchProbability
 from diverset.similarity.mil import mil
 from diverset.similarity.smooth_chamfer import (
+    fast_smooth_chamfer,
+    log_sum_exp_smooth_chamfer,
     smooth_chamfer,
     smooth_chamfer_gradient,
-    smooth_chamfer_of_cosines,
 )
 
 __all__ = [
@@ -49,10 +49,10 @@ __all__ = [
     "check_sets",
     "check_unit_length",
     "fast_smooth_chamfer",
+    "log_sum_exp_smooth_chamfer",
     "mil",
     "similarity_blocks",
     "similarity_matrix",
     "smooth_chamfer",
     "smooth_chamfer_gradient",
-    "smooth_chamfer_of_cosines",
 ]

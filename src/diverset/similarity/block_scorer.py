@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from diverset.similarity.cosines import Cosines
+from diverset.similarity.cosines import Cosines, ImageSets, Scores, TextSets
 
 CPU_CACHE = 2 * 2**20  # bytes of cosines that stay in the cache of a core while they are reduced
 
@@ -27,13 +27,13 @@ class BlockScorer:
 
     def __init__(
         self,
-        reduce: Callable[[Cosines], Float[Tensor, "images texts"]],
-        compiled: Callable[[Cosines], Float[Tensor, "images texts"] | None] | None = None,
+        reduce: Callable[[Cosines], Scores],
+        compiled: Callable[[Cosines], Scores | None] | None = None,
     ) -> None:
         self._reduce, self._compiled = reduce, compiled
         self._buffers: dict[str, Tensor] = {}
 
-    def by_slot(self, texts: Float[Tensor, "texts text_slots dim"]) -> TextsBySlot:
+    def by_slot(self, texts: TextSets) -> TextsBySlot:
         """Reorder texts, to be scored against several blocks of images; valid until the next call.
 
         The first elements of all texts come first, then the second, ...
@@ -41,9 +41,7 @@ class BlockScorer:
         slots_first = texts.transpose(0, 1)
         return self._buffer("texts", slots_first.shape, texts, texts.dtype).copy_(slots_first)
 
-    def __call__(
-        self, images: Float[Tensor, "images slots dim"], texts: TextsBySlot
-    ) -> Float[Tensor, "images texts"]:
+    def __call__(self, images: ImageSets, texts: TextsBySlot) -> Scores:
         count, slots, dim = images.shape
         text_slots, others, _ = texts.shape
         common = torch.promote_types(images.dtype, texts.dtype)
@@ -54,19 +52,17 @@ class BlockScorer:
         found = self._compiled(product) if self._compiled is not None else None
         return self._in_parts(product) if found is None else found
 
-    def _in_parts(self, product: Cosines) -> Float[Tensor, "images texts"]:
+    def _in_parts(self, product: Cosines) -> Scores:
         wide = torch.promote_types(product.dtype, torch.float32)
-        count, others = len(product), product.shape[-1]
-        scores = torch.empty(count, others, dtype=wide, device=product.device)
-        step = max(1, count)
+        step = max(1, len(product))
         if product.device.type == "cpu":
-            step = max(1, CPU_CACHE * count // max(1, product.numel() * wide.itemsize))
-        for start in range(0, count, step):
-            part = product[start : start + step]
+            step = max(1, CPU_CACHE * len(product) // max(1, product.numel() * wide.itemsize))
+        scores = []
+        for part in torch.split(product, step):
             if product.dtype != wide:
                 part = self._buffer("cosines", part.shape, part, wide).copy_(part)
-            scores[start : start + step] = self._reduce(part)
-        return scores
+            scores.append(self._reduce(part))
+        return torch.cat(scores)
 
     def _buffer(
         self, name: str, shape: tuple[int, ...], like: Tensor, dtype: torch.dtype

@@ -15,11 +15,11 @@ from diverset.similarity.block_scorer import BlockScorer
 from diverset.similarity.chamfer import chamfer, chamfer_of_cosines
 from diverset.similarity.checks import check_sets
 from diverset.similarity.compiled import compiled_smooth_chamfer
-from diverset.similarity.fast_smooth_chamfer import fast_smooth_chamfer
+from diverset.similarity.cosines import ImageSets, Scores, TextSets
 from diverset.similarity.mil import mil, mil_of_cosines
-from diverset.similarity.smooth_chamfer import smooth_chamfer
+from diverset.similarity.smooth_chamfer import fast_smooth_chamfer, smooth_chamfer
 
-Similarity = Callable[..., Float[Tensor, "images texts"]]
+Similarity = Callable[..., Scores]
 
 MAX_MEMORY = 512 * 2**20  # bytes in addition to the inputs
 CPU_BLOCK = 96 * 2**20  # bytes; a larger block leaves the processor's cache before it is reduced
@@ -38,14 +38,14 @@ _REDUCTIONS: dict[str, Callable[..., Tensor]] = {
 
 @torch.no_grad()
 def similarity_matrix(
-    images: Float[Tensor, "images slots dim"],
-    texts: Float[Tensor, "texts text_slots dim"],
+    images: ImageSets,
+    texts: TextSets,
     similarity: str | Similarity = "smooth_chamfer",
     *,
     max_memory: int = MAX_MEMORY,
     device: torch.device | str | None = None,
     **options: Any,
-) -> Float[Tensor, "images texts"]:
+) -> Scores:
     """Score every image against every text, block by block.
 
     The arguments are those of `similarity_blocks`; the result is on the device of `images`.
@@ -61,8 +61,8 @@ def similarity_matrix(
 
 
 def similarity_blocks(
-    images: Float[Tensor, "images slots dim"],
-    texts: Float[Tensor, "texts text_slots dim"],
+    images: ImageSets,
+    texts: TextSets,
     similarity: str | Similarity = "smooth_chamfer",
     *,
     block: tuple[int, int] | None = None,
@@ -114,8 +114,8 @@ def similarity_blocks(
 
 
 def block_shape(
-    images: Float[Tensor, "images slots dim"],
-    texts: Float[Tensor, "texts text_slots dim"],
+    images: ImageSets,
+    texts: TextSets,
     max_memory: int = MAX_MEMORY,
     device: torch.device | str = "cpu",
 ) -> tuple[int, int]:

@@ -6,12 +6,10 @@ import ctypes
 from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from diverset.runtime.compiled import load_kernel
-from diverset.similarity.cosines import Cosines
-from diverset.similarity.fast_smooth_chamfer import check_alpha, fits_one_logarithm
+from diverset.similarity.cosines import Cosines, Scores
+from diverset.similarity.smooth_chamfer import check_alpha, fits_one_logarithm
 
 DTYPES = (torch.float32, torch.bfloat16)
 
@@ -29,7 +27,7 @@ class _Shape(Structure):
 
 def compiled_smooth_chamfer(
     cosines: Cosines, alpha: float = 16.0, kernel: ctypes.CDLL | None = None
-) -> Float[Tensor, "images texts"] | None:
+) -> Scores | None:
     """`fast_smooth_chamfer` in float32, also of cosines in bfloat16, in one pass over memory.
 
     None if there is no kernel for these numbers.

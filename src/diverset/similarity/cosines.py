@@ -6,12 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+ImageSets = Float[Tensor, "images slots dim"]
+TextSets = Float[Tensor, "texts text_slots dim"]
 Cosines = Float[Tensor, "images slots text_slots texts"]
+Scores = Float[Tensor, "images texts"]
 
 
-def pairwise_cosines(
-    images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts text_slots dim"]
-) -> Cosines:
+def pairwise_cosines(images: ImageSets, texts: TextSets) -> Cosines:
     """One matrix product, in float32 or better; texts are innermost, so reductions vectorise."""
     count, slots, dim = images.shape
     rows, columns = images.reshape(count * slots, dim), texts.transpose(0, 1).reshape(-1, dim)

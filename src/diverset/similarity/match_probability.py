@@ -1,11 +1,10 @@
 """Match probability, the similarity of PCME (Sec. 3.3)."""
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from diverset.similarity.checks import check_sets
-from diverset.similarity.cosines import pairwise_cosines
+from diverset.similarity.cosines import ImageSets, Scores, TextSets, pairwise_cosines
 
 
 class MatchProbability(nn.Module):
@@ -20,11 +19,7 @@ class MatchProbability(nn.Module):
         self.a = nn.Parameter(torch.tensor(float(a)))
         self.b = nn.Parameter(torch.tensor(float(b)))
 
-    def forward(
-        self,
-        images: Float[Tensor, "images slots dim"],
-        texts: Float[Tensor, "texts text_slots dim"],
-    ) -> Float[Tensor, "images texts"]:
+    def forward(self, images: ImageSets, texts: TextSets) -> Scores:
         check_sets(images, texts)
         cosines = pairwise_cosines(images, texts)
         return torch.sigmoid(self.a * cosines + self.b).mean(dim=(1, 2))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from diverset.errors import OptionError
 from diverset.index.explain import contributions, smooth_chamfer_from_cosines
-from diverset.similarity import smooth_chamfer_of_cosines
+from diverset.similarity import log_sum_exp_smooth_chamfer
 
 Cosines = Float[np.ndarray, "items query_slots slots"]
 Scores = Float[np.ndarray, " items"]
@@ -34,7 +34,7 @@ def weighted_smooth_chamfer(
         return smooth_chamfer_from_cosines(cosines, alpha)
     pairs = torch.from_numpy(np.array(cosines, dtype=np.float64))[..., None]
     tensor = _weights_tensor(weights, cosines.shape[1])
-    scores: Scores = smooth_chamfer_of_cosines(pairs, alpha, tensor)[:, 0].numpy()
+    scores: Scores = log_sum_exp_smooth_chamfer(pairs, alpha, tensor)[:, 0].numpy()
     return scores
 
 
@@ -53,7 +53,7 @@ def weighted_smooth_chamfer_gradient(
     pairs = torch.from_numpy(np.array(cosines, dtype=np.float64))[..., None].requires_grad_()
     tensor = _weights_tensor(weights, cosines.shape[1])
     with torch.enable_grad():
-        score = smooth_chamfer_of_cosines(pairs, alpha, tensor).sum()
+        score = log_sum_exp_smooth_chamfer(pairs, alpha, tensor).sum()
     [gradient] = torch.autograd.grad(score, pairs)
     return gradient[..., 0].numpy()
 
