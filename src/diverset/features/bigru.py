@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from diverset.config import LOCALS, MERGES
 from diverset.errors import InputError, OptionError, ShapeError, check_choice
-from diverset.features.gru import Gru
+from diverset.features.gru import Gru, pack, read_padded
 from diverset.features.pooling import make_pool
 from diverset.features.positions import sine_positions
 from diverset.types import Features, Padded, can_inspect
@@ -88,15 +88,9 @@ class BiGruFeatures(nn.Module):
         if torch.onnx.is_in_onnx_export():
             states, final = self.gru.traced(local, mask.sum(dim=1))
             return self._merged(final.transpose(0, 1)), self._merged(states)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
-        )
         if self.pool is None and self.local == "words":
-            return self._merged(self.gru.final_states(packed).transpose(0, 1)), None
-        output, final = self.gru(packed)
-        states, _ = nn.utils.rnn.pad_packed_sequence(
-            output, batch_first=True, total_length=mask.shape[1]
-        )
+            return self._merged(self.gru.final_states(pack(local, mask)).transpose(0, 1)), None
+        states, final = read_padded(self.gru, local, mask)
         states = states.view(*mask.shape, -1, self.gru.hidden_size)
         return self._merged(final.transpose(0, 1)), self._merged(states)
 

@@ -14,6 +14,7 @@ from diverset.config import GRAPHS
 from diverset.errors import check_choice
 from diverset.features.checks import check_inputs
 from diverset.features.convolution import cells_of, grid_of
+from diverset.features.gru import pack
 from diverset.types import Features, Maps, Padded
 
 LAYERS = 4
@@ -94,10 +95,7 @@ class GraphRegionFeatures(nn.Module):
         for layer in self.layers:
             local = layer(local, mask)
         local = self._normalized(local * real)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            local, mask.sum(dim=1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        pooled = self.gru(packed)[1][0]
+        pooled = self.gru(pack(local, mask))[1][0]
         return Features(local, mask, pooled if self.norm is None else self.norm(pooled))
 
     def _normalized(self, regions: Tensor) -> Tensor:

@@ -8,60 +8,62 @@ On other devices, and without a gradient, torch's own kernels run.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from diverset.features.gru_states import Weights, last_states
+from diverset.features.gru_states import last_states
 
-KINDS = ("ih", "hh")  # torch's names of the input and the recurrent weights
+Inputs = Float[Tensor, "batch steps width"]
+Mask = Bool[Tensor, "batch steps"]
+FinalStates = Float[Tensor, "directions batch hidden"]
+
+
+def pack(inputs: Inputs, mask: Mask) -> PackedSequence:
+    """Sequences that are padded on the right, as torch's recurrent modules read them."""
+    lengths = mask.sum(dim=1).cpu()
+    return pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+
+
+def read_padded(
+    gru: nn.GRU, inputs: Inputs, mask: Mask
+) -> tuple[Float[Tensor, "batch steps states"], FinalStates]:
+    """All states of both directions side by side, zeros for padding, and the last states."""
+    states, final = gru(pack(inputs, mask))
+    padded, _ = pad_packed_sequence(states, batch_first=True, total_length=mask.shape[1])
+    return padded, final
 
 
 class Gru(nn.GRU):
     """One layer over a packed sequence; the paper's model only reads `final_states`."""
 
-    def final_states(self, packed: PackedSequence) -> Tensor:
-        """The last hidden state of each direction, (directions, batch, hidden)."""
+    def final_states(self, packed: PackedSequence) -> FinalStates:
+        """The last hidden state of each direction."""
         if packed.data.device.type != "cpu" or not torch.is_grad_enabled():
             final: Tensor = self(packed)[1]
             return final
-        sizes = packed.batch_sizes.tolist()
-        states = [last_states(packed.data, sizes, self._weights(""), reverse=False)]
-        if self.bidirectional:
-            states.append(last_states(packed.data, sizes, self._weights("_reverse"), reverse=True))
-        order = packed.unsorted_indices
+        sizes, order = packed.batch_sizes.tolist(), packed.unsorted_indices
+        states = [
+            last_states(packed.data, sizes, weights, reverse)
+            for weights, reverse in zip(self.all_weights, (False, True), strict=False)
+        ]
         return torch.stack([side if order is None else side[order] for side in states])
 
-    def _weights(self, suffix: str) -> Weights:
-        names = (f"{kind}_{part}_l0{suffix}" for kind in ("weight", "bias") for part in KINDS)
-        first, second, third, fourth = (getattr(self, name) for name in names)
-        return first, second, third, fourth
-
     def traced(
-        self, inputs: Float[Tensor, "batch steps width"], lengths: Int[Tensor, " batch"]
-    ) -> tuple[
-        Float[Tensor, "batch steps directions hidden"], Float[Tensor, "directions batch hidden"]
-    ]:
+        self, inputs: Inputs, lengths: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "batch steps directions hidden"], FinalStates]:
         """All states and the last states, by the GRU operator of ONNX, in a trace.
 
         torch cannot trace packed sequences; the ONNX operator reads each sequence up to its own
         length in both directions. Its order of gates is update, reset, candidate.
         """
-        sides = ("", "_reverse") if self.bidirectional else ("",)
-        weights, hidden = (
-            torch.stack([_reordered(getattr(self, f"weight_{kind}_l0{side}")) for side in sides])
-            for kind in KINDS
-        )
-        biases = torch.stack(
-            [
-                torch.cat([_reordered(getattr(self, f"bias_{kind}_l0{side}")) for kind in KINDS])
-                for side in sides
-            ]
-        )
+        sides = [[_reordered(rows) for rows in weights] for weights in self.all_weights]
+        w_in, w_state, b_in, b_state = (torch.stack(rows) for rows in zip(*sides, strict=True))
+        biases = torch.cat([b_in, b_state], dim=1)
         batch, steps, _ = inputs.shape
         states = torch.onnx.ops.symbolic(
             "GRU",
-            (inputs.transpose(0, 1), weights, hidden, biases, lengths.int()),
+            (inputs.transpose(0, 1), w_in, w_state, biases, lengths.int()),
             {
                 "hidden_size": self.hidden_size,
                 "direction": "bidirectional" if self.bidirectional else "forward",

@@ -6,7 +6,7 @@ activation is kept once, and the gradients of the weights are one product over a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,12 +16,9 @@ from torch.autograd.function import once_differentiable
 
 from diverset.runtime.autocast import autocast_dtype
 
-Weights = tuple[Tensor, Tensor, Tensor, Tensor]
-"""Input and recurrent weights, input and recurrent biases, as in `nn.GRU`."""
-
 
 def last_states(
-    data: Float[Tensor, "words width"], sizes: list[int], weights: Weights, reverse: bool
+    data: Float[Tensor, "words width"], sizes: list[int], weights: Sequence[Tensor], reverse: bool
 ) -> Float[Tensor, "batch hidden"]:
     """The state of each sequence after its last word, or after its first if read in reverse.
 
@@ -29,7 +26,7 @@ def last_states(
         data: a packed sequence: the first words of all sequences, the longest first, then the
             second, ...
         sizes: the number of sequences that have a first word, a second word, ...
-        weights: of the GRU; products follow autocast.
+        weights: input and recurrent weights, then their biases; products follow autocast.
         reverse: whether to read from the last word to the first.
     """
     states: Tensor = _LastStates.apply(data, *weights, sizes, reverse)  # type: ignore[no-untyped-call]

@@ -10,7 +10,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from diverset.errors import check_choice
+from diverset.features.gru import read_padded
 from diverset.features.positions import sine_positions
+
+Local = Float[Tensor, "batch inputs dim"]
+Mask = Bool[Tensor, "batch inputs"]
+Pooled = Float[Tensor, "batch dim"]
 
 CODE_WIDTH, HIDDEN, TEMPERATURE = 32, 32, 0.1
 
@@ -18,18 +23,14 @@ CODE_WIDTH, HIDDEN, TEMPERATURE = 32, 32, 0.1
 class MaxPool(nn.Module):
     """The maximum of each channel."""
 
-    def forward(
-        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
-    ) -> Float[Tensor, "batch dim"]:
+    def forward(self, local: Local, mask: Mask) -> Pooled:
         return local.masked_fill(~mask[..., None], -torch.inf).amax(dim=1)
 
 
 class AveragePool(nn.Module):
     """The mean of each channel."""
 
-    def forward(
-        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
-    ) -> Float[Tensor, "batch dim"]:
+    def forward(self, local: Local, mask: Mask) -> Pooled:
         weights = mask[..., None].to(local.dtype)
         return (local * weights).sum(dim=1) / weights.sum(dim=1)
 
@@ -46,36 +47,25 @@ class GeneralizedPool(nn.Module):
         self.gru = nn.GRU(CODE_WIDTH, HIDDEN, batch_first=True, bidirectional=True)
         self.score = nn.Linear(HIDDEN, 1, bias=False)
 
-    def forward(
-        self, local: Float[Tensor, "batch inputs dim"], mask: Bool[Tensor, "batch inputs"]
-    ) -> Float[Tensor, "batch dim"]:
+    def forward(self, local: Local, mask: Mask) -> Pooled:
         weights = self._weights(mask)
         ranked = local.masked_fill(~mask[..., None], -torch.inf).sort(dim=1, descending=True).values
         ranked = ranked.masked_fill(ranked == -torch.inf, 0.0)  # padding sorts to the end
         return (ranked * weights[..., None].to(local.dtype)).sum(dim=1)
 
-    def _weights(self, mask: Bool[Tensor, "batch inputs"]) -> Float[Tensor, "batch inputs"]:
+    def _weights(self, mask: Mask) -> Float[Tensor, "batch inputs"]:
         # One row per distinct number of inputs, not per sample.
         counts, rows = torch.unique(mask.sum(dim=1), return_inverse=True)
         ranks = torch.arange(mask.shape[1], device=mask.device) < counts[:, None]
         codes = sine_positions(ranks, CODE_WIDTH)
-        packed = nn.utils.rnn.pack_padded_sequence(
-            codes, counts.cpu(), batch_first=True, enforce_sorted=False
-        )
-        states, _ = nn.utils.rnn.pad_packed_sequence(
-            self.gru(packed)[0], batch_first=True, total_length=mask.shape[1]
-        )
+        states, _ = read_padded(self.gru, codes, ranks)
         scores = self.score(states.view(*ranks.shape, 2, HIDDEN).mean(dim=2))[..., 0]
         scores = (scores / TEMPERATURE).masked_fill(~ranks, -torch.inf)
         weights: Tensor = scores.softmax(dim=1)[rows]
         return weights
 
 
-POOLS: dict[str, type[nn.Module]] = {
-    "max": MaxPool,
-    "average": AveragePool,
-    "gpo": GeneralizedPool,
-}
+POOLS: dict[str, type[nn.Module]] = {"max": MaxPool, "average": AveragePool, "gpo": GeneralizedPool}
 
 
 def make_pool(name: str) -> nn.Module:

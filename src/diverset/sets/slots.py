@@ -19,10 +19,18 @@ from torch.nn import functional as F
 from diverset.config import INITIAL_SLOTS, SLOT_UPDATES
 from diverset.errors import OptionError, check_choice
 from diverset.sets.feed_forward import FeedForward
-from diverset.sets.random_slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
 EPSILON = 1e-7
+
+
+def random_slots(size: int, dim: int) -> Tensor:
+    """Initial slots from a standard normal distribution; without values on the "meta" device.
+
+    torch imports its compiler, which takes a second, to draw numbers on that device.
+    """
+    slots = torch.empty(size, dim)
+    return slots if slots.is_meta else slots.normal_()
 
 
 class SlotSets(nn.Module):
@@ -126,10 +134,10 @@ class SlotSets(nn.Module):
         mask: Bool[Tensor, "batch inputs"],
     ) -> Float[Tensor, "batch heads slots inputs"]:
         """Eq. 2: A = softmax over slots of k q^T / sqrt(D_h); 0 on padding."""
-        queries = self._split(self.to_queries(self.query_norm(slots)))
-        projected = self._by_head(
-            queries, self.to_keys.weight.view(self.heads, -1, inputs.shape[2])
-        )
+        rows = self.to_queries(self.query_norm(slots))
+        queries = rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
+        weight = self.to_keys.weight.view(self.heads, -1, inputs.shape[2])
+        projected = self._by_head(queries, weight)
         logits = projected.flatten(1, 2) @ inputs.transpose(1, 2)
         logits = logits * queries.shape[-1] ** -0.5
         logits = torch.unflatten(logits, 1, (self.heads, self.size))
@@ -148,11 +156,6 @@ class SlotSets(nn.Module):
         values = self._by_head(mixed, weight)
         update: Tensor = self.to_slots(values.transpose(1, 2).flatten(2))
         return update
-
-    def _split(
-        self, rows: Float[Tensor, "batch rows inner_width"]
-    ) -> Float[Tensor, "batch heads rows head_width"]:
-        return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
 
     def _by_head(
         self, rows: Float[Tensor, "batch heads slots a"], weight: Float[Tensor, "heads a b"]

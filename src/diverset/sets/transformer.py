@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from diverset.errors import OptionError
 from diverset.sets.feed_forward import FeedForward
-from diverset.sets.random_slots import random_slots
+from diverset.sets.slots import random_slots
 from diverset.types import EmbeddingSets, Features
 
 
