@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diverset.errors import InputError, OptionError, ShapeError
-from diverset.losses import triplet, triplet_directions
+from diverset.losses.triplet import triplet, triplet_directions
 
 
 def naive_triplet(scores, image_index, margin, negatives):
@@ -31,7 +31,7 @@ def test_triplet_is_its_formula_for_any_number_of_captions(captions, seed):
     image_index = image_index[torch.randperm(len(image_index), generator=generator)]
     scores = torch.rand(len(captions), len(image_index), generator=generator, dtype=torch.float64)
     for negatives in ("hardest", "mean"):
-        found = triplet_directions(scores, image_index, 0.3, negatives)
+        found = triplet_directions(scores, image_index, 0.3, negatives, None)
         expected = naive_triplet(scores, image_index.tolist(), 0.3, negatives)
         assert [float(loss) for loss in found] == pytest.approx(expected)
         assert float(triplet(scores, image_index, 0.3, negatives)) == pytest.approx(sum(expected))

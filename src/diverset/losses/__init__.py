@@ -3,15 +3,9 @@
 from diverset.losses.captioning import Captioner, caption_labels, captioning
 from diverset.losses.contrastive import contrastive
 from diverset.losses.distillation import distillation
-from diverset.losses.regularizers import (
-    diversity,
-    gram_diversity,
-    mmd,
-    off_global,
-    within_set,
-)
+from diverset.losses.regularizers import diversity, gram_diversity, mmd, off_global, within_set
 from diverset.losses.soft_contrastive import SoftContrastive, variational_bottleneck
-from diverset.losses.triplet import triplet, triplet_directions
+from diverset.losses.triplet import triplet
 
 __all__ = [
     "Captioner",
@@ -25,7 +19,6 @@ __all__ = [
     "mmd",
     "off_global",
     "triplet",
-    "triplet_directions",
     "variational_bottleneck",
     "within_set",
 ]

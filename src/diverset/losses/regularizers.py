@@ -15,15 +15,14 @@ from torch.nn import functional as F
 
 from diverset.errors import ShapeError
 from diverset.similarity import check_same_width, check_set_shape
+from diverset.similarity.cosines import ImageSets, TextSets
 
 MMD_RATE = 0.5
 KERNEL_ROWS = 256  # with a few thousand columns they stay in a core's cache
 DIVERSITY_RATE = 2.0
 
 
-def mmd(
-    images: Float[Tensor, "images slots dim"], texts: Float[Tensor, "texts text_slots dim"]
-) -> Float[Tensor, ""]:
+def mmd(images: ImageSets, texts: TextSets) -> Float[Tensor, ""]:
     """L_mmd: maximum mean discrepancy between all image and all text elements of a batch.
 
     The kernel is exp(-||x - y|| / 2), the distance not squared, diagonal included. It keeps the

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from diverset.errors import ShapeError
 from diverset.similarity import check_image_index
+from diverset.similarity.cosines import pairwise_cosines
 from diverset.types import Gaussian
 
 
@@ -37,7 +38,10 @@ class SoftContrastive(nn.Module):
                 "(items, samples, dim) with the same dim"
             )
         image_index = check_image_index(image_index, len(images), len(texts))
-        logits = self.shift - self.scale * _distances(images, texts)
+        squares = images.square().sum(dim=2)[:, :, None, None] + texts.square().sum(dim=2).T
+        squares = squares - 2 * pairwise_cosines(images, texts)  # plain inner products here
+        # The gradient of the root is infinite at 0; PCME uses this floor.
+        logits = self.shift - self.scale * squares.clamp_min(1e-10).sqrt()
         own = image_index == torch.arange(len(images), device=image_index.device)[:, None]
         sign = torch.where(own, 1.0, -1.0)[:, None, None]  # log P(no match) = log sigmoid(-logit)
         log_likelihood = F.logsigmoid(sign * logits)
@@ -50,17 +54,3 @@ def variational_bottleneck(gaussian: Gaussian) -> Float[Tensor, ""]:
     mean, log_sigma = gaussian.mean, gaussian.log_sigma
     kl = (mean.square() + (2 * log_sigma).exp() - 1) / 2 - log_sigma
     return kl.sum(dim=-1).mean()
-
-
-def _distances(
-    images: Float[Tensor, "images samples dim"], texts: Float[Tensor, "texts text_samples dim"]
-) -> Float[Tensor, "images samples text_samples texts"]:
-    count, samples, dim = images.shape
-    by_sample = texts.transpose(0, 1).reshape(-1, dim)
-    rows = images.reshape(-1, dim)
-    squared = (
-        rows.square().sum(dim=1)[:, None] + by_sample.square().sum(dim=1) - 2 * rows @ by_sample.T
-    )
-    # The gradient of the root is infinite at 0; PCME uses this floor.
-    distances = squared.clamp_min(1e-10).sqrt()
-    return distances.view(count, samples, texts.shape[1], len(texts))

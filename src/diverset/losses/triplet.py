@@ -11,13 +11,14 @@ from torch import Tensor
 
 from diverset.errors import InputError, OptionError, check_choice
 from diverset.similarity import check_image_index, check_scores
+from diverset.similarity.cosines import Scores
 from diverset.types import can_inspect
 
 NEGATIVES = ("hardest", "mean")
 
 
 def triplet(
-    scores: Float[Tensor, "images texts"],
+    scores: Scores,
     image_index: Int[Tensor, " texts"],
     margin: float = 0.2,
     negatives: str = "hardest",
@@ -37,18 +38,16 @@ def triplet(
     >>> triplet(scores, torch.tensor([0, 0, 1]), margin=0.2)
     tensor(0.1667)
     """
-    image_to_text, text_to_image = triplet_directions(
-        scores, image_index, margin, negatives, excluded
-    )
-    return image_to_text + text_to_image
+    to_texts, to_images = triplet_directions(scores, image_index, margin, negatives, excluded)
+    return to_texts + to_images
 
 
 def triplet_directions(
-    scores: Float[Tensor, "images texts"],
-    image_index: Int[Tensor, " texts"],
-    margin: float = 0.2,
-    negatives: str = "hardest",
-    excluded: Bool[Tensor, "images texts"] | None = None,
+    scores: Scores,
+    image_index: Tensor,
+    margin: float,
+    negatives: str,
+    excluded: Tensor | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The two sums of Eq. 9, image to text and text to image, as means."""
     check_choice("negatives", negatives, NEGATIVES)
