@@ -11,7 +11,8 @@ from baseline_fixtures import (
 )
 from torch import Tensor
 
-from diverset.cross_attention import Caan, Imram, Naaf, Sgraf
+from diverset.cross_attention import Caan, Imram, Naaf, Sgraf, imram
+from diverset.cross_attention.blocks import Side
 
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 
@@ -56,7 +57,9 @@ def test_imram_equals_the_published_code(
     assert_equal(scores.detach(), fixture[f"out/{tag}/sims_{mode}"])
     with torch.no_grad():  # other kernels
         assert_equal(model(images, masks[0], texts, masks[1]), scores.detach())
-    steps = model.step_scores(images, masks[0], texts, masks[1])
+    maps = model._maps()
+    prepared = imram._prepare(Side(images, masks[0]), maps)
+    steps = model._step_scores(prepared, Side(texts, masks[1]), maps)
     if mode != "full":
         assert_equal(steps.detach(), fixture[f"out/{tag}/{mode}_steps"])
     if tag == "nonorm_lam9":
@@ -96,7 +99,9 @@ def test_caan_equals_the_formulas_of_its_paper(dtype: torch.dtype, tag: str):
     images = fixture[f"out/{tag}/img_local"].requires_grad_()
     texts = fixture[f"out/{tag}/cap_local"].requires_grad_()
     region_mask, word_mask = fixture.region_mask(), fixture.word_mask()
-    regions, words = model.attention(images, region_mask, texts, word_mask)
+    regions, words = model._attention(
+        model._prepare_images(Side(images, region_mask)), model._prepare_texts(texts, word_mask)
+    )
     assert_equal(regions.detach(), fixture[f"out/{tag}/f"])
     assert_equal(words.detach(), fixture[f"out/{tag}/g"])
     image_vectors = regions.detach() @ fixture[f"out/{tag}/img_local"]

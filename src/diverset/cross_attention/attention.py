@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from diverset.cross_attention.blocks import Local, Mask
+from diverset.cross_attention.blocks import Local, Mask, Side
 from diverset.cross_attention.linear import linear
 from diverset.types import can_inspect
 
@@ -83,6 +83,11 @@ def has_padding(mask: Mask) -> bool:
 def gram_matrix(contexts: Local) -> Float[Tensor, "contexts inputs inputs"]:
     """Inner products of the inputs of each context."""
     return contexts @ contexts.transpose(1, 2)
+
+
+def with_gram_matrix(contexts: Side) -> Side:
+    """Contexts prepared for `attended_length`."""
+    return contexts._replace(prepared=(gram_matrix(contexts.local),))
 
 
 def attended_length(weights: Pairs, gram: Float[Tensor, "contexts inputs inputs"]) -> Queries:

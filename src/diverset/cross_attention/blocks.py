@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -26,17 +27,35 @@ TEXTS_PER_TILE = 16
 
 Local = Float[Tensor, "items inputs dim"]
 Mask = Bool[Tensor, "items inputs"]
-Side = tuple[Tensor, ...]
-"""Local features, mask and further tensors with one row per item. Axis 1 of texts are their words,
-or has length 1."""
+
+
+class Side(NamedTuple):
+    """Images or texts.
+
+    Attributes:
+        local: local features.
+        mask: True where an input is real.
+        prepared: what the score reads besides these, each with one row per item. Axis 1 of those of
+            texts are the words, or has length 1.
+    """
+
+    local: Local
+    mask: Mask
+    prepared: tuple[Tensor, ...] = ()
+
+    def select(self, *rows: slice | Tensor) -> Side:
+        """Some of the items and, with a second index, some of their inputs."""
+        return Side(self.local[rows], self.mask[rows], tuple(x[rows] for x in self.prepared))
+
+
 PairScores = Callable[[Side, Side], tuple[Tensor, ...]]
 """From prepared images and texts to scores (images, texts), and to further tensors whose last axis
 are the texts."""
 
 
-def unprepared(*images: Tensor) -> Side:
-    """Images as they are."""
-    return images
+def unprepared(side: Side) -> Side:
+    """The items as they are."""
+    return side
 
 
 def score_in_blocks(
@@ -45,28 +64,31 @@ def score_in_blocks(
     texts: Side,
     floats_per_pair: int,
     max_memory: int = MAX_MEMORY,
-    prepare: Callable[..., Side] = unprepared,
+    prepare: Callable[[Side], Side] = unprepared,
     whole_columns: bool = False,
 ) -> tuple[Tensor, ...]:
     """Scores of all pairs, as many at once as fit into `max_memory` bytes.
 
     Args:
         score: what computes a block.
-        images: local features, mask and further tensors of all images.
-        texts: the same of all texts.
+        images: all images.
+        texts: all texts.
         floats_per_pair: numbers that `score` holds per pair.
         max_memory: bytes for one block of pairs.
         prepare: run once per block of images; its result is what `score` reads.
         whole_columns: score a text against all images at once, because it uses their statistics.
     """
     images, texts = _without_padding("images", images), _without_padding("texts", texts)
-    bytes_per_pair = max(1, floats_per_pair * images[0].element_size())
+    bytes_per_pair = max(1, floats_per_pair * images.local.element_size())
     if whole_columns or torch.is_grad_enabled():
-        prepared = prepare(*images)
-        size = max(1, int(max_memory // (len(images[0]) * bytes_per_pair)))
-        if size >= len(texts[0]):
+        prepared = prepare(images)
+        size = max(1, int(max_memory // (len(images.local) * bytes_per_pair)))
+        if size >= len(texts.local):
             return score(prepared, texts)
-        blocks = [_recomputed(score, prepared, block) for _, block in _blocks(texts, size)]
+        blocks = [
+            _recomputed(score, prepared, texts.select(rows))
+            for rows in _blocks(len(texts.local), size)
+        ]
         return tuple(torch.cat(parts, dim=-1) for parts in zip(*blocks, strict=True))
     pairs = max(1, int(min(max_memory, TILE_MEMORY) // bytes_per_pair))
     return (_score_tiles(score, images, texts, pairs, prepare),)
@@ -80,38 +102,35 @@ def _recomputed(score: PairScores, images: Side, texts: Side) -> tuple[Tensor, .
 
 
 def _score_tiles(
-    score: PairScores, images: Side, texts: Side, pairs: int, prepare: Callable[..., Side]
+    score: PairScores, images: Side, texts: Side, pairs: int, prepare: Callable[[Side], Side]
 ) -> Float[Tensor, "images texts"]:
     """Scores without gradients, `pairs` at a time, short texts first."""
-    ends = (texts[1] * torch.arange(1, texts[1].shape[1] + 1, device=texts[1].device)).amax(dim=1)
-    ends, order = ends.sort()
+    columns = torch.arange(1, texts.mask.shape[1] + 1, device=texts.mask.device)
+    ends, order = (texts.mask * columns).amax(dim=1).sort()
     # Few texts, so that those of a tile have nearly the same length.
     text_rows = min(len(order), max(1, math.isqrt(pairs)), TEXTS_PER_TILE)
-    image_rows = min(len(images[0]), pairs // text_rows)
+    image_rows = min(len(images.local), pairs // text_rows)
     text_rows = min(len(order), pairs // image_rows)
-    scores = images[0].new_empty(len(images[0]), len(order))
-    for rows, block in _blocks(images, image_rows):
-        prepared = prepare(*block)
-        for columns, (tile,) in _blocks((order,), text_rows):
-            words = int(ends[columns][-1])
-            tile_texts = tuple(tensor[tile, :words] for tensor in texts)
-            scores[rows, tile] = score(prepared, tile_texts)[0].to(scores.dtype)
+    scores = images.local.new_empty(len(images.local), len(order))
+    for rows in _blocks(len(images.local), image_rows):
+        prepared = prepare(images.select(rows))
+        for block in _blocks(len(order), text_rows):
+            tile, words = order[block], int(ends[block][-1])
+            tile_scores, *_ = score(prepared, texts.select(tile, slice(words)))
+            scores[rows, tile] = tile_scores.to(scores.dtype)
     return scores
 
 
-def _blocks(side: Side, size: int) -> Iterator[tuple[slice, Side]]:
-    for start in range(0, len(side[0]), size):
-        rows = slice(start, start + size)
-        yield rows, tuple(tensor[rows] for tensor in side)
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
 def _without_padding(name: str, side: Side) -> Side:
-    """The tensors with zeros for padding, which may hold anything, NaN included."""
-    local, mask, *others = side
-    check_local(name, local, mask)
-    if can_inspect(mask) and mask.all():
+    """Zeros for padding, which may hold anything, NaN included."""
+    check_local(name, side.local, side.mask)
+    if can_inspect(side.mask) and side.mask.all():
         return side
-    return local.masked_fill(~mask[..., None], 0), mask, *others
+    return side._replace(local=side.local.masked_fill(~side.mask[..., None], 0))
 
 
 def check_local(name: str, local: Tensor, mask: Tensor) -> None:

@@ -11,12 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from diverset.cross_attention.attention import (
-    all_products,
-    length,
-    masked_softmax,
-    tanh,
-)
+from diverset.cross_attention.attention import all_products, length, masked_softmax, tanh
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 from diverset.cross_attention.linear import linear
 
@@ -48,37 +43,34 @@ class Caan(nn.Module):
         regions, words, dim = images.shape[1], texts.shape[1], images.shape[2]
         width = self.image_own.shape[1]
         floats = 10 * regions * words + 2 * (regions + 2 * words) * width + 3 * dim
-        sides = (images, image_mask), self._prepare_texts(texts, text_mask)
-        return score_in_blocks(self._score, *sides, floats, self.max_memory, self._prepare_images)[
-            0
-        ]
+        sides = Side(images, image_mask), self._prepare_texts(texts, text_mask)
+        prepare = self._prepare_images
+        return score_in_blocks(self._score, *sides, floats, self.max_memory, prepare)[0]
 
-    def _prepare_images(self, images: Local, mask: Mask) -> Side:
-        """Images, and what the attention reads of them."""
-        return images, mask, linear(images, self.image_own.T), linear(images, self.text_other.T)
+    def _prepare_images(self, images: Side) -> Side:
+        """Add the images' part of the attention over regions and of that over words."""
+        own, other = linear(images.local, self.image_own.T), linear(images.local, self.text_other.T)
+        return images._replace(prepared=(own, other))
 
     def _prepare_texts(self, texts: Local, mask: Mask) -> Side:
+        """Texts with projected words, and with their part of both attentions."""
         texts = texts.masked_fill(~mask[..., None], 0)
         own, other = linear(texts, self.text_own.T), linear(texts, self.image_other.T)
-        return texts, mask, linear(texts, self.affinity), own, other
+        return Side(texts, mask, (linear(texts, self.affinity), own, other))
 
     def _score(self, images: Side, texts: Side) -> tuple[Tensor]:
         regions, words = self._attention(images, texts)
-        image_vectors = regions @ images[0]
-        text_vectors = torch.einsum("bcm,cmd->bcd", words, texts[0])
+        image_vectors = regions @ images.local
+        text_vectors = torch.einsum("bcm,cmd->bcd", words, texts.local)
         # Products of bfloat16 summed in bfloat16 would give many equal scores.
-        return ((image_vectors.to(texts[0].dtype) * text_vectors).sum(dim=-1),)
+        return ((image_vectors.to(texts.local.dtype) * text_vectors).sum(dim=-1),)
 
-    def attention(
-        self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
+    def _attention(
+        self, images: Side, texts: Side
     ) -> tuple[Float[Tensor, "images texts regions"], Float[Tensor, "images texts words"]]:
-        """The attention over regions and over words of every pair, without blocks."""
-        prepared = self._prepare_images(images, image_mask), self._prepare_texts(texts, text_mask)
-        return self._attention(*prepared)
-
-    def _attention(self, images: Side, texts: Side) -> tuple[Tensor, Tensor]:
-        regions, region_mask, region_own, region_other = images
-        _, word_mask, projected, word_own, word_other = texts
+        """The attention over regions and over words of every pair."""
+        regions, region_mask, (region_own, region_other) = images
+        _, word_mask, (projected, word_own, word_other) = texts
         # (images, regions, texts, words); 0 at padding, which is 0 in the products.
         affinity = tanh(all_products(regions, projected)).relu()
         by_word = affinity / length(affinity, 1)  # H_uv: l2 over regions, per word

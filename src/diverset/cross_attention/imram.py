@@ -55,9 +55,9 @@ class MemoryMaps(NamedTuple):
     context: Float[Tensor, "2*dim dim"]
     bias: Float[Tensor, " 2*dim"]
 
-    def of_context(self, contexts: Local) -> Float[Tensor, "contexts inputs 2*dim"]:
-        """The context's part of the gate and of the new value."""
-        return linear(contexts, self.context)
+    def of_contexts(self, contexts: Local) -> tuple[Tensor, Tensor]:
+        """The Gram matrices, and the contexts' part of the gate and of the new value."""
+        return gram_matrix(contexts), linear(contexts, self.context)
 
     def of_queries(self, queries: Tensor) -> Float[Tensor, "*items queries 2*dim"]:
         """The query's part, with the biases."""
@@ -112,18 +112,12 @@ class Imram(nn.Module):
         if torch.is_grad_enabled():  # which keep every step
             floats *= self.steps
         maps = self._maps()
-        return score_in_blocks(
+        scores, *_ = score_in_blocks(
             lambda images, texts: (self._step_scores(images, texts, maps).sum(dim=0),),
-            (images, image_mask), (texts, text_mask), floats, self.max_memory,
-            lambda images, mask: _prepare(images, mask, maps),
-        )[0]  # fmt: skip
-
-    def step_scores(
-        self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
-    ) -> Float[Tensor, "steps images texts"]:
-        """The score of every step, both directions one after the other, without blocks."""
-        maps = self._maps()
-        return self._step_scores(_prepare(images, image_mask, maps), (texts, text_mask), maps)
+            Side(images, image_mask), Side(texts, text_mask), floats, self.max_memory,
+            lambda images: _prepare(images, maps),
+        )  # fmt: skip
+        return scores
 
     def _maps(self) -> Maps:
         text, image = self.text_memory, self.image_memory
@@ -132,32 +126,29 @@ class Imram(nn.Module):
     def _step_scores(
         self, images: Side, texts: Side, maps: Maps
     ) -> Float[Tensor, "steps images texts"]:
+        """The score of every step, both directions one after the other."""
         text_maps, image_maps = maps
         scores: list[Tensor] = []
         if text_maps is not None:
-            own = text_maps.of_queries(texts[0])
-            scores += self._match(text_maps, (*texts, own), images[:4])
+            queries = texts._replace(prepared=(text_maps.of_queries(texts.local),))
+            contexts = images._replace(prepared=images.prepared[:2])
+            scores += self._match(text_maps, queries, contexts)
         if image_maps is not None:
-            parts = gram_matrix(texts[0]), image_maps.of_context(texts[0])
-            queries = *images[:2], images[-1]
-            steps = self._match(image_maps, queries, (*texts, *parts))
-            scores += [step.T for step in steps]
+            queries = images._replace(prepared=images.prepared[-1:])
+            contexts = texts._replace(prepared=image_maps.of_contexts(texts.local))
+            scores += [step.T for step in self._match(image_maps, queries, contexts)]
         return torch.stack(scores)
 
     def _match(
-        self, memory: MemoryMaps, items: Side, prepared: Side
+        self, memory: MemoryMaps, items: Side, contexts: Side
     ) -> list[Float[Tensor, "contexts items"]]:
-        """The scores of every step.
-
-        `items` hold queries, mask and the memory's part of them; `prepared` contexts, mask, Gram
-        matrix and the memory's part of them.
-        """
-        originals, mask, own = items
-        contexts, context_mask, gram, context_parts = prepared
+        """The scores of every step."""
+        originals, mask, (own,) = items
+        inputs, context_mask, (gram, context_parts) = contexts
         flat = originals.flatten(0, 1)
-        queries, own = flat.expand(len(contexts), -1, -1), own.flatten(0, 1)
+        queries, own = flat.expand(len(inputs), -1, -1), own.flatten(0, 1)
         lengths: Tensor = torch.linalg.vector_norm(originals, dim=-1)
-        first = cosines = all_products(contexts, originals)
+        first = cosines = all_products(inputs, originals)
         scores = []
         for step in range(self.steps):
             weights = attention_weights(cosines, context_mask, self.sharpness, mask)
@@ -167,16 +158,17 @@ class Imram(nn.Module):
             if step + 1 < self.steps:
                 queries = memory.update(queries, own, weights.flatten(2), context_parts)
                 queries = normalized(queries) if self.normalize_queries else queries
-                cosines = (contexts @ queries.transpose(1, 2)).view_as(first).to(first.dtype)
+                cosines = (inputs @ queries.transpose(1, 2)).view_as(first).to(first.dtype)
                 own = memory.of_queries(queries) if step + 2 < self.steps else own
         return scores
 
 
-def _prepare(images: Local, mask: Mask, maps: Maps) -> Side:
+def _prepare(images: Side, maps: Maps) -> Side:
+    """Images as contexts of words and as queries, as far as they are either."""
     text_maps, image_maps = maps
-    parts = [images, mask]
+    prepared: tuple[Tensor, ...] = ()
     if text_maps is not None:
-        parts += [gram_matrix(images), text_maps.of_context(images)]
+        prepared += text_maps.of_contexts(images.local)
     if image_maps is not None:
-        parts.append(image_maps.of_queries(images))
-    return tuple(parts)
+        prepared += (image_maps.of_queries(images.local),)
+    return images._replace(prepared=prepared)

@@ -19,11 +19,11 @@ from diverset.cross_attention.attention import (
     LOG2_E,
     all_products,
     attended_length,
-    gram_matrix,
     has_padding,
     masked_softmax,
     overwrite,
     unscaled_weights,
+    with_gram_matrix,
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 
@@ -69,11 +69,11 @@ class Naaf(nn.Module):
         if self.training and image_index is not None:
             thresholds = self._adapt(images, image_mask, texts, text_mask, image_index)
         floats = 8 * images.shape[1] * texts.shape[1]
-        sides = (images, image_mask), (texts, text_mask, thresholds)
-        return score_in_blocks(self._score, *sides, floats, self.max_memory, _prepare)[0]
+        sides = Side(images, image_mask), Side(texts, text_mask, (thresholds,))
+        return score_in_blocks(self._score, *sides, floats, self.max_memory, with_gram_matrix)[0]
 
     def _score(self, images: Side, texts: Side) -> tuple[Float[Tensor, "images texts"]]:
-        (regions, region_mask, gram), (words, word_mask, threshold) = images, texts
+        (regions, region_mask, (gram,)), (words, word_mask, (threshold,)) = images, texts
         cosines = all_products(regions, words)
         above = cosines - threshold[:, 0]
         if has_padding(region_mask):
@@ -110,13 +110,15 @@ class Naaf(nn.Module):
         matched: list[Tensor] = []
         mismatched: list[Tensor] = []
         used, count = torch.empty(len(texts), dtype=texts.dtype, device=texts.device), 0
-        prepared = _prepare(images.masked_fill(~image_mask[..., None], 0), image_mask)
+        regions = Side(images.masked_fill(~image_mask[..., None], 0), image_mask)
+        prepared = with_gram_matrix(regions)
         # The published batches are sorted by length, the longest caption first.
         for number in text_mask.sum(dim=1).argsort(descending=True, stable=True).tolist():
             used[number] = threshold
             words = texts[number, text_mask[number]]
-            text = words[None], text_mask.new_ones(1, len(words))
-            scores = self._score(prepared, (*text, words.new_full((1, 1, 1), threshold)))[0][:, 0]
+            constant = words.new_full((1, 1, 1), threshold)
+            text = Side(words[None], text_mask.new_ones(1, len(words)), (constant,))
+            scores = self._score(prepared, text)[0][:, 0]
             if int(scores.argmax()) == int(image_index[number]):
                 for samples, image in ((matched, scores.argmax()), (mismatched, scores.argmin())):
                     samples.append((words @ images[image][image_mask[image]].T).amax(dim=1))
@@ -130,10 +132,6 @@ class Naaf(nn.Module):
         self.threshold.fill_(threshold)
         self.safe_threshold.fill_(safe)
         return used[:, None, None]
-
-
-def _prepare(images: Local, mask: Mask) -> Side:
-    return images, mask, gram_matrix(images)
 
 
 def _estimate(

@@ -14,9 +14,9 @@ from diverset.config import DIRECTIONS, SCAN_POOLINGS
 from diverset.cross_attention.attention import (
     all_products,
     attended_length,
-    gram_matrix,
     overwrite,
     unscaled_weights,
+    with_gram_matrix,
 )
 from diverset.cross_attention.blocks import (
     MAX_MEMORY,
@@ -64,30 +64,26 @@ def scan(
 
     def score(images: Side, texts: Side) -> tuple[Tensor]:
         if direction == "t2i":
-            cosines = _attend(texts[0], images, attention)
-            return (_pool(cosines, texts[1], sharpness, pooling),)
-        cosines = _attend(images[0], _prepare(*texts), attention)
-        return (_pool(cosines, images[1], sharpness, pooling).T,)
+            cosines = _attend(texts, images, attention)
+            return (_pool(cosines, texts.mask, sharpness, pooling),)
+        cosines = _attend(images, with_gram_matrix(texts), attention)
+        return (_pool(cosines, images.mask, sharpness, pooling).T,)
 
     _check_unit_rows("images", images, image_mask)
     _check_unit_rows("texts", texts, text_mask)
-    sides = (images, image_mask), (texts, text_mask)
+    sides = Side(images, image_mask), Side(texts, text_mask)
     floats = 8 * images.shape[1] * texts.shape[1]
-    prepare = _prepare if direction == "t2i" else unprepared
+    prepare = with_gram_matrix if direction == "t2i" else unprepared
     return score_in_blocks(score, *sides, floats, max_memory, prepare)[0]
 
 
-def _prepare(contexts: Local, mask: Mask) -> Side:
-    return contexts, mask, gram_matrix(contexts)
-
-
 def _attend(
-    queries: Local, prepared: Side, attention: float
+    queries: Side, contexts: Side, attention: float
 ) -> Float[Tensor, "contexts items queries"]:
-    """The cosine of every query to what it attended to in each prepared context."""
-    contexts, mask, gram = prepared
-    cosines = all_products(contexts, queries)
-    weights = unscaled_weights(cosines, mask, attention)
+    """The cosine of every query to what it attended to in each context."""
+    [gram] = contexts.prepared
+    cosines = all_products(contexts.local, queries.local)
+    weights = unscaled_weights(cosines, contexts.mask, attention)
     lengths = attended_length(weights, gram)
     return overwrite(weights, Tensor.mul, cosines).sum(dim=1) / lengths
 

@@ -162,8 +162,8 @@ class Sgraf(nn.Module):
         self, images: Local, image_mask: Mask, texts: Local, text_mask: Mask
     ) -> Float[Tensor, "images texts"]:
         sides = (
-            (images, image_mask, self.image_vector(images, image_mask)),
-            (texts, text_mask, self.text_vector(texts, text_mask)[:, None]),
+            Side(images, image_mask, (self.image_vector(images, image_mask),)),
+            Side(texts, text_mask, (self.text_vector(texts, text_mask)[:, None],)),
         )
         nodes = len(images) * text_mask.numel()
         rounds = None if self.graph is None else self.graph.rounds(nodes)
@@ -180,8 +180,8 @@ class Sgraf(nn.Module):
         return scores
 
     def _score(self, images: Side, texts: Side, rounds: list[Round] | None) -> tuple[Tensor, ...]:
-        nodes, mask = self._compare(images, texts), texts[1]
-        mask = torch.cat([torch.ones_like(mask[:, :1]), mask], dim=1)
+        nodes = self._compare(images, texts)
+        mask = torch.cat([torch.ones_like(texts.mask[:, :1]), texts.mask], dim=1)
         statistics: list[Tensor] = []
         if self.graph is not None and rounds is not None:
             read = self.graph.global_node(nodes, mask, rounds)
@@ -194,8 +194,8 @@ class Sgraf(nn.Module):
 
     def _compare(self, images: Side, texts: Side) -> Float[Tensor, "images texts nodes width"]:
         """The comparison of the whole, followed by one per word."""
-        regions, region_mask, image_vectors, gram, values = images
-        words, _, text_vectors = texts
+        regions, region_mask, (image_vectors, gram, values) = images
+        words, _, (text_vectors,) = texts
         weights = unscaled_weights(all_products(regions, words), region_mask, SHARPNESS)
         scale = attended_length(weights, gram) + EPSILON * weights.sum(dim=1)
         weights = overwrite(weights, Tensor.div, scale[:, None]).flatten(2).transpose(1, 2)
@@ -224,8 +224,9 @@ class Sgraf(nn.Module):
         return by_row.view(len(values), *words.shape[:2], -1)
 
 
-def _prepare(images: Local, mask: Mask, image_vectors: Tensor) -> Side:
-    transposed = operand(images.transpose(1, 2))
+def _prepare(images: Side) -> Side:
+    """Add Gram matrices and transposed regions to the global vectors."""
+    transposed = operand(images.local.transpose(1, 2))
     if not torch.is_grad_enabled():
         transposed = transposed.contiguous()
-    return images, mask, image_vectors, gram_matrix(images), transposed
+    return images._replace(prepared=(*images.prepared, gram_matrix(images.local), transposed))
