@@ -1,9 +1,12 @@
 """Batches: every image once per epoch, the same batches for the same seed, shares of processes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
+from diverset.recipe.config import DataConfig, Recipe, TrainConfig
 from diverset.training.batches import Batches, draw_order
 
 
@@ -17,10 +20,19 @@ class Numbers:
         return torch.as_tensor(np.asarray(indices))
 
 
-def batches(**changes):
-    by_image = [np.array([2 * image, 2 * image + 1]) for image in range(10)]
-    options = {"images": Numbers(), "texts": Numbers(), "by_image": by_image, "size": 4, "seed": 0}
-    return Batches(**options | changes)
+def batches(
+    size=4, seed=0, captions=None, weights=None, short_by_image=None, short_share=0.0, **options
+):
+    split = SimpleNamespace(
+        dataset=SimpleNamespace(captions=range(20)),
+        images=Numbers(),
+        texts=Numbers(),
+        by_image=[np.array([2 * image, 2 * image + 1]) for image in range(10)],
+        weights=weights,
+        short_texts=None if short_by_image is None else SimpleNamespace(by_image=short_by_image),
+    )
+    train = TrainConfig(batch_size=size, seed=seed, captions=captions)
+    return Batches(split, Recipe(train=train, data=DataConfig(short_texts=short_share)), **options)
 
 
 def images_of(epoch: Batches, **options):
@@ -46,6 +58,15 @@ def test_batches_depend_on_seed_epoch_and_number_only():
     assert first != images_of(batches(epoch=1))
     assert first != images_of(batches(seed=1))
     assert first == images_of(batches(), workers=2)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes")  # on 1 core
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_do_not_change_the_random_state_that_decides_dropout(workers):
+    """Otherwise a run that is resumed within an epoch would draw other numbers."""
+    before = torch.get_rng_state()
+    images_of(batches(), workers=workers)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_processes_divide_a_batch():
@@ -87,7 +108,7 @@ def test_equal_weights_draw_every_image_once():
 
 
 def test_short_texts_have_their_share_of_the_texts():
-    short = [np.arange(20 + 5 * image, 25 + 5 * image) for image in range(10)]
+    short = [np.arange(5 * image, 5 * image + 5) for image in range(10)]  # rows after 20 captions
     texts = []
     for epoch in range(100):
         for batch in batches(epoch=epoch, short_by_image=short, short_share=0.3).iterate():

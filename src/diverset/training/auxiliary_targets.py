@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,7 +26,6 @@ from diverset.data.vocabulary import Vocabulary
 from diverset.errors import OptionError
 from diverset.evaluation import Member
 from diverset.evaluation.open_run import open_run
-from diverset.model import Model
 from diverset.recipe.config import DataConfig, Recipe
 from diverset.recipe.encode import encode_split
 from diverset.recipe.splits import SplitData, open_split, task_progress
@@ -82,22 +82,20 @@ class AuxiliaryTargets:
         self, images: Int[Tensor, " images"], texts: Int[Tensor, " texts"]
     ) -> BatchTargets:
         """The targets of a batch of these rows of the split."""
-        caption_similarity = teacher_scores = None
+        targets: dict[str, Any] = {}
         if self.caption_vectors is not None:
             vectors = self.caption_vectors[texts.cpu()].to(texts.device, torch.float32)
-            caption_similarity = vectors @ vectors.T
+            targets["caption_similarity"] = vectors @ vectors.T
         if self.teachers:
             scores = [_scores(teacher, images, texts) for teacher in self.teachers]
-            teacher_scores = torch.stack(scores).mean(dim=0)
-        related = is_long = None
+            targets["teacher_scores"] = torch.stack(scores).mean(dim=0)
         if self.related_texts is not None:
-            related = self.related_texts.of_batch(images, texts)
+            targets["related"] = self.related_texts.of_batch(images, texts)
         if self.is_long is not None:
-            is_long = self.is_long[texts.cpu()].to(texts.device)
-        captions = None
+            targets["is_long"] = self.is_long[texts.cpu()].to(texts.device)
         if self.captions is not None:
-            captions = [self.captions[row] for row in texts.tolist()]
-        return BatchTargets(caption_similarity, teacher_scores, related, is_long, captions)
+            targets["captions"] = [self.captions[row] for row in texts.tolist()]
+        return BatchTargets(**targets)
 
 
 def _scores(teacher: Member, images: Tensor, texts: Tensor) -> Tensor:
@@ -158,23 +156,14 @@ def open_teacher(
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
     file = cache / f"teacher-{digest}.safetensors"
     if not file.exists():
-        sets = _encode(run, model, data, dataset, cache, progress)
+        split = open_split(data, data.train, model, cache, progress=progress)
+        if split.dataset.captions != dataset.captions:
+            raise OptionError(
+                f"{run} reads other captions of {data.train}; give a run on this data"
+            )
+        sets = encode_split(model, split, progress=task_progress(progress, f"teacher {run}"))
+        images, texts = (part.half().contiguous() for part in sets)
         cache.mkdir(parents=True, exist_ok=True)
-        write_durably(file, save({name: part.half().contiguous() for name, part in sets.items()}))
+        write_durably(file, save({"images": images, "texts": texts}))
     stored = load_file(file)
     return Member(stored["images"], stored["texts"], *model.own_similarity())
-
-
-def _encode(
-    run: str,
-    model: Model,
-    data: DataConfig,
-    dataset: CaptionDataset,
-    cache: Path,
-    progress: ProgressCallback | None,
-) -> dict[str, Tensor]:
-    split = open_split(data, data.train, model, cache, progress=progress)
-    if split.dataset.captions != dataset.captions:
-        raise OptionError(f"{run} reads other captions of {data.train}; give a run on this data")
-    images, texts = encode_split(model, split, progress=task_progress(progress, f"teacher {run}"))
-    return {"images": images, "texts": texts}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,7 @@ def _check_backbones(model: Model, saved: SavedModel, name: str) -> None:
 
 def _yaml(value: Any) -> str:
     """A value as it is written on the command line."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _vocabulary(recipe: Recipe, reader: DatasetReader) -> Vocabulary | None:

@@ -62,7 +62,7 @@ def fit(
     """
     tune_glibc_malloc()
     config = recipe.train
-    batches = Batches.of(train, recipe, fabric.global_rank, fabric.world_size)
+    batches = Batches(train, recipe, 0, fabric.global_rank, fabric.world_size)
     fabric.to_device(model)
     state = TrainState.create(recipe, model, folder, len(batches), targets.vocabulary_size)
     if not state.restore(fabric, config.seed):

@@ -81,12 +81,14 @@ class Objective(nn.Module):
         if config.mmd:
             losses["mmd"] = config.mmd * mmd(images.elements, texts.elements)
         for name, weight, loss in (
-            ("diversity", config.diversity, diversity),
-            ("gram_diversity", config.gram_diversity, gram_diversity),
+            ("diversity", config.diversity, lambda sets: diversity(sets.slots)),
+            ("gram_diversity", config.gram_diversity, lambda sets: gram_diversity(sets.slots)),
+            ("off_global", config.off_global, self._off_global),
+            ("within_set", config.within_set, self._within_set),
         ):
             if weight:
-                losses[name] = weight * (loss(images.slots) + loss(texts.slots))
-        return losses | self._max_match(images, texts)
+                losses[name] = weight * (loss(images) + loss(texts))
+        return losses
 
     def _pcme(
         self, soft: SoftContrastive, images: Gaussian, texts: Gaussian, image_index: Tensor
@@ -97,17 +99,16 @@ class Objective(nn.Module):
             losses["bottleneck"] = self.config.bottleneck * bottleneck
         return losses
 
-    def _max_match(self, images: EmbeddingSets, texts: EmbeddingSets) -> dict[str, Tensor]:
-        config, losses, sides = self.config, {}, (images, texts)
-        if config.off_global:
-            margin = config.off_global_margin
-            first, second = (off_global(side.elements, _pooled(side), margin) for side in sides)
-            losses["off_global"] = config.off_global * (first + second)
-        if config.within_set:
-            margin = config.within_set_margin
-            first, second = (within_set(side.elements, margin) for side in sides)
-            losses["within_set"] = config.within_set * (first + second)
-        return losses
+    def _off_global(self, sets: EmbeddingSets) -> Tensor:
+        if sets.pooled is None:
+            raise OptionError(
+                "loss.off_global needs sets to which a global feature is added; this model has "
+                "none, so set loss.off_global to 0"
+            )
+        return off_global(sets.elements, sets.pooled, self.config.off_global_margin)
+
+    def _within_set(self, sets: EmbeddingSets) -> Tensor:
+        return within_set(sets.elements, self.config.within_set_margin)
 
     def _ranking(
         self, scores: Tensor, image_index: Tensor, epoch: int, targets: BatchTargets
@@ -175,15 +176,6 @@ def annealed_alpha(epoch: int, final: float, config: LossConfig) -> float | None
     if epoch >= config.alpha_epochs:
         return None
     return float(config.alpha_start * (final / config.alpha_start) ** (epoch / config.alpha_epochs))
-
-
-def _pooled(sets: EmbeddingSets) -> Tensor:
-    if sets.pooled is None:
-        raise OptionError(
-            "loss.off_global needs sets to which a global feature is added; this model has none, "
-            "so set loss.off_global to 0"
-        )
-    return sets.pooled
 
 
 def _gaussian(sets: EmbeddingSets) -> Gaussian:

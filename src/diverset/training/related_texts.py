@@ -7,7 +7,7 @@ Short texts such as "a dog" are related to many images; treating these as negati
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -39,21 +39,23 @@ class RelatedTexts:
     """
 
     def __init__(self, dataset: CaptionDataset, texts: Sequence[str]) -> None:
-        numbers: dict[str, int] = {}
+        sparse: Any = import_extra("scipy.sparse", "train")
         labels = dataset.labels or ((),) * len(dataset)
         images = (
             set().union(*map(image_words, chain(dataset.captions_of(image), labels[image])))
             for image in range(len(dataset))
         )
-        rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in images]
         # A word that no image has is a word of its own, so that it matches no image.
-        text_rows = [
-            [numbers.setdefault(word, len(numbers)) for word in content_words(text)]
-            for text in texts
+        numbers: dict[str, int] = {}
+        rows = [
+            [numbers.setdefault(word, len(numbers)) for word in words]
+            for words in chain(images, map(content_words, texts))
         ]
-        self._images = _bags(rows, len(numbers))
-        self._texts = _bags(text_rows, len(numbers))
-        self._counts: NDArray[np.int64] = np.array([len(row) for row in text_rows])
+        columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+        starts = np.cumsum([0, *map(len, rows)])
+        bags = sparse.csr_matrix((np.ones(len(columns), dtype=np.int32), columns, starts))
+        self._images, self._texts = bags[: len(dataset)], bags[len(dataset) :]
+        self._counts: NDArray[np.int32] = self._texts.getnnz(axis=1)
 
     def of_batch(
         self, images: Int[Tensor, " images"], texts: Int[Tensor, " texts"]
@@ -88,13 +90,3 @@ def image_words(text: str) -> set[str]:
 
 def _singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def _bags(rows: Iterable[Sequence[int]], words: int) -> Any:
-    """One row of zeros and ones per bag of words."""
-    sparse: Any = import_extra("scipy.sparse", "train")
-    rows = list(rows)
-    starts = np.cumsum([0, *map(len, rows)])
-    columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
-    ones = np.ones(len(columns), dtype=np.int32)
-    return sparse.csr_matrix((ones, columns, starts), shape=(len(rows), words))

@@ -22,11 +22,12 @@ from diverset.recipe.run_folder import CHECKPOINTS
 from diverset.training.checkpoint import latest_checkpoint, save_checkpoint
 from diverset.training.objective import Objective
 from diverset.training.optim import make_optimizer, make_scheduler
-from diverset.training.rng import RngState, gather_rng_states, restore_rng_state
+from diverset.training.rng import gather_rng_states, restore_rng_state
 
 FORMAT = 3
 """Version of a checkpoint's fields."""
 COUNTERS = ("epoch", "batch", "step", "best_rsum", "best_epoch", "seconds", "history")
+PARTS = ("model", "objective", "optimizer", "scheduler", "average")
 
 
 @dataclass
@@ -97,26 +98,25 @@ class TrainState:
             "history": self.history,
         }
 
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own; some recipes have no average."""
+        parts = {name: getattr(self, name) for name in PARTS}
+        return {name: part for name, part in parts.items() if part is not None}
+
     def save(self, fabric: Fabric) -> None:
         """Write a checkpoint; all processes have to call it."""
         rng = gather_rng_states(fabric)
         if fabric.is_global_zero:
-            self._write(rng, fabric.strategy.precision.state_dict())
+            content = {
+                "format": FORMAT,
+                "counters": {name: getattr(self, name) for name in COUNTERS},
+                "average": None,
+                **{name: part.state_dict() for name, part in self._parts().items()},
+                "rng": rng,
+                "precision": fabric.strategy.precision.state_dict(),  # the loss scale in float16
+            }
+            save_checkpoint(self.folder / CHECKPOINTS, self.step, content)
         fabric.barrier()
-
-    def _write(self, rng: list[RngState], precision: dict[str, Any]) -> None:
-        content = {
-            "format": FORMAT,
-            "counters": {name: getattr(self, name) for name in COUNTERS},
-            "model": self.model.state_dict(),
-            "objective": self.objective.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.scheduler.state_dict(),
-            "average": None if self.average is None else self.average.state_dict(),
-            "rng": rng,
-            "precision": precision,  # the scale of the loss in float16
-        }
-        save_checkpoint(self.folder / CHECKPOINTS, self.step, content)
 
     def restore(self, fabric: Fabric, seed: int) -> bool:
         """Continue from the newest checkpoint; whether there was one.
@@ -134,13 +134,9 @@ class TrainState:
             )
         for name, value in content["counters"].items():
             setattr(self, name, value)
-        self.model.load_state_dict(content["model"])
-        self.objective.load_state_dict(content["objective"])
-        self.optimizer.load_state_dict(content["optimizer"])
-        self.scheduler.load_state_dict(content["scheduler"])
+        for name, part in self._parts().items():
+            part.load_state_dict(content[name])
         self._set_learning_rates()
-        if self.average is not None:
-            self.average.load_state_dict(content["average"])
         fabric.strategy.precision.load_state_dict(content["precision"])
         restore_rng_state(content["rng"], seed, fabric)
         return True
