@@ -40,21 +40,14 @@ def all_products(contexts: Local, queries: Local) -> Pairs:
     return products.view(*contexts.shape[:2], *queries.shape[:2])
 
 
-def attention_weights(
-    cosines: Pairs, context_mask: Mask, sharpness: float, query_mask: Mask | None = None
-) -> Pairs:
-    """Leaky ReLU, l2 norm over the queries of an item, softmax over the inputs.
-
-    Padded queries must have zero cosines, or be masked by `query_mask`.
-    """
-    weights = unscaled_weights(cosines, context_mask, sharpness, query_mask)
-    return weights / weights.sum(dim=1, keepdim=True)
-
-
 def unscaled_weights(
     cosines: Pairs, context_mask: Mask, sharpness: float, query_mask: Mask | None = None
 ) -> Pairs:
-    """`attention_weights` times a factor per query, which cosines to attended vectors ignore."""
+    """Leaky ReLU, l2 norm over the queries of an item, exponential.
+
+    A sum over the inputs of one would make it a softmax; cosines to attended vectors do not depend
+    on it. Padded queries must have zero cosines, or be masked by `query_mask`.
+    """
     relevance = F.leaky_relu(cosines, SLOPE)
     if query_mask is not None:
         relevance = relevance * query_mask

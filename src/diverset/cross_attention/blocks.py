@@ -86,19 +86,12 @@ def score_in_blocks(
         if size >= len(texts.local):
             return score(prepared, texts)
         blocks = [
-            _recomputed(score, prepared, texts.select(rows))
+            checkpoint(score, prepared, texts.select(rows), use_reentrant=False)
             for rows in _blocks(len(texts.local), size)
         ]
         return tuple(torch.cat(parts, dim=-1) for parts in zip(*blocks, strict=True))
     pairs = max(1, int(min(max_memory, TILE_MEMORY) // bytes_per_pair))
     return (_score_tiles(score, images, texts, pairs, prepare),)
-
-
-def _recomputed(score: PairScores, images: Side, texts: Side) -> tuple[Tensor, ...]:
-    if not torch.is_grad_enabled():
-        return score(images, texts)
-    parts: tuple[Tensor, ...] = checkpoint(score, images, texts, use_reentrant=False)
-    return parts
 
 
 def _score_tiles(

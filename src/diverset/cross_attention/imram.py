@@ -18,11 +18,11 @@ from diverset.cross_attention.attention import (
     EPSILON,
     all_products,
     attended_length,
-    attention_weights,
     gram_matrix,
     normalized,
     overwrite,
     tanh,
+    unscaled_weights,
 )
 from diverset.cross_attention.blocks import MAX_MEMORY, Local, Mask, Side, score_in_blocks
 from diverset.cross_attention.linear import linear, operand
@@ -151,7 +151,8 @@ class Imram(nn.Module):
         first = cosines = all_products(inputs, originals)
         scores = []
         for step in range(self.steps):
-            weights = attention_weights(cosines, context_mask, self.sharpness, mask)
+            weights = unscaled_weights(cosines, context_mask, self.sharpness, mask)
+            weights = weights / weights.sum(dim=1, keepdim=True)
             products = (weights * first).sum(dim=1)
             norms = (lengths * attended_length(weights, gram)).clamp_min(EPSILON)
             scores.append((products / norms * mask).sum(dim=-1) / mask.sum(dim=-1))

@@ -12,18 +12,20 @@ from diverset.errors import ShapeError
 MOMENTUM, EPSILON = 0.1, 1e-5
 
 
-class RegionNorm(nn.Module):
-    """A batch norm with one channel per region by its number, over the images that have it."""
-
+class _Norm(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, regions: int) -> None:
+    def __init__(self, channels: int = 1) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(regions))
-        self.bias = nn.Parameter(torch.zeros(regions))
-        self.register_buffer("running_mean", torch.zeros(regions))
-        self.register_buffer("running_var", torch.ones(regions))
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+
+class RegionNorm(_Norm):
+    """A batch norm with one channel per region by its number, over the images that have it."""
 
     def forward(self, local: Local, mask: Mask) -> Local:
         regions = local.shape[1]
@@ -49,21 +51,12 @@ class RegionNorm(nn.Module):
             old.copy_(torch.where(seen, old.lerp(value.to(old.dtype), MOMENTUM), old))
 
 
-class CaptionNorm(nn.Module):
+class CaptionNorm(_Norm):
     """A batch norm of one channel with the statistics of one caption against all images.
 
     The published model runs it caption by caption; pooling all captions would be another model.
     Running statistics are updated once per caption, in order, by `update`.
     """
-
-    running_mean: Tensor
-    running_var: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
-        self.register_buffer("running_mean", torch.zeros(1))
-        self.register_buffer("running_var", torch.ones(1))
 
     def forward(
         self, logits: Float[Tensor, "images texts nodes"], mask: Mask

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from diverset.config import GRAPHS
 from diverset.errors import check_choice
@@ -18,8 +19,6 @@ from diverset.features.gru import pack
 from diverset.types import Features, Maps, Padded
 
 LAYERS = 4
-TINY = 1e-12
-"""Floor of a norm; the published model has none and divides 0 by 0."""
 
 
 class GraphLayer(nn.Module):
@@ -83,22 +82,15 @@ class GraphRegionFeatures(nn.Module):
         """Features of regions, or of the cells of a map."""
         if not isinstance(inputs, Padded):
             inputs = cells_of(grid_of(inputs, self.input_width, self.grid))
-        return self._reason(inputs.real_first())
-
-    def _reason(self, regions: Padded) -> Features:
+        regions = inputs.real_first()
         values, mask = regions.values, regions.mask
         check_inputs("regions", values, "regions", self.input_width)
-        real = mask[..., None]
+        real, axis = mask[..., None], 2 if self.corrected else 1
         local = self.fc(values) * real
         if self.normalize_projection:
-            local = self._normalized(local)
+            local = F.normalize(local, dim=axis)
         for layer in self.layers:
             local = layer(local, mask)
-        local = self._normalized(local * real)
+        local = F.normalize(local * real, dim=axis)
         pooled = self.gru(pack(local, mask))[1][0]
         return Features(local, mask, pooled if self.norm is None else self.norm(pooled))
-
-    def _normalized(self, regions: Tensor) -> Tensor:
-        axis = 2 if self.corrected else 1
-        length: Tensor = torch.linalg.vector_norm(regions, dim=axis, keepdim=True)
-        return regions / length.clamp_min(TINY)

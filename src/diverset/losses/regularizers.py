@@ -17,6 +17,8 @@ from diverset.errors import ShapeError
 from diverset.similarity import check_same_width, check_set_shape
 from diverset.similarity.cosines import ImageSets, TextSets
 
+Sets = Float[Tensor, "batch slots dim"]
+
 MMD_RATE = 0.5
 KERNEL_ROWS = 256  # with a few thousand columns they stay in a core's cache
 DIVERSITY_RATE = 2.0
@@ -88,7 +90,7 @@ def _kernel_sum(
     return total, gradient
 
 
-def diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]:
+def diversity(slots: Sets) -> Float[Tensor, ""]:
     """L_div: exp(-2 ||x - x'||^2), mean over the pairs x, x' of a set and over the batch.
 
     The paper sums over all pairs of slots E^T. As in the released code, x and x' are the
@@ -102,9 +104,7 @@ def diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]:
     return _mean_over_pairs("slots", slots, similarity)
 
 
-def within_set(
-    elements: Float[Tensor, "batch slots dim"], margin: float = 0.5
-) -> Float[Tensor, ""]:
+def within_set(elements: Sets, margin: float = 0.5) -> Float[Tensor, ""]:
     """MaxMatch: max(0, cos(x, x') - margin), mean over the pairs of a set and over the batch.
 
     Sets of one element give 0.
@@ -116,9 +116,7 @@ def within_set(
 
 
 def off_global(
-    elements: Float[Tensor, "batch slots dim"],
-    pooled: Float[Tensor, "batch dim"],
-    margin: float = 0.0,
+    elements: Sets, pooled: Float[Tensor, "batch dim"], margin: float = 0.0
 ) -> Float[Tensor, ""]:
     """MaxMatch: max(0, cos(element, global feature) - margin), mean over all elements.
 
@@ -133,7 +131,7 @@ def off_global(
     return F.relu((_unit(elements) * _unit(pooled)[:, None]).sum(dim=-1) - margin).mean()
 
 
-def gram_diversity(slots: Float[Tensor, "batch slots dim"]) -> Float[Tensor, ""]:
+def gram_diversity(slots: Sets) -> Float[Tensor, ""]:
     """PVSE: Frobenius norm of the off-diagonal Gram matrix over K^2, mean over the batch."""
     check_set_shape("slots", slots)
     size = slots.shape[1]

@@ -1,7 +1,6 @@
 """The probabilistic embedding of PCME: a normal distribution per input, and samples from it."""
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -34,13 +33,10 @@ class GaussianSets(nn.Module):
         attended = self.attention(features.local, features.mask) @ features.local
         log_sigma = self.from_global(features.pooled) + self.from_local(attended[:, 0])
         mean = mean_set.elements[:, 0]
-        samples = mean[:, None] + log_sigma.exp()[:, None] * self._noise(mean)
+        noise = self.noise
+        if self.training:
+            noise = torch.randn(len(mean), *noise.shape, device=mean.device, dtype=mean.dtype)
+        samples = mean[:, None] + log_sigma.exp()[:, None] * noise
         elements = F.normalize(samples, dim=-1)
         gaussian = Gaussian(mean, log_sigma, samples)
         return EmbeddingSets(elements, samples, mean_set.attention, gaussian)
-
-    def _noise(self, mean: Float[Tensor, "batch dim"]) -> Float[Tensor, "... size dim"]:
-        if not self.training:
-            return self.noise
-        shape = (len(mean), self.size, mean.shape[1])
-        return torch.randn(shape, device=mean.device, dtype=mean.dtype)

@@ -21,6 +21,10 @@ from diverset.errors import OptionError, check_choice
 from diverset.sets.feed_forward import FeedForward
 from diverset.types import EmbeddingSets, Features
 
+Slots = Float[Tensor, "batch slots dim"]
+Inputs = Float[Tensor, "batch inputs width"]
+Attention = Float[Tensor, "batch heads slots inputs"]
+
 EPSILON = 1e-7
 
 
@@ -115,9 +119,7 @@ class SlotSets(nn.Module):
         slots: Tensor = mean + log_sigma.exp() * noise
         return slots
 
-    def _inputs(
-        self, features: Features
-    ) -> tuple[Float[Tensor, "batch inputs width"], Float[Tensor, "batch inputs width"]]:
+    def _inputs(self, features: Features) -> tuple[Inputs, Inputs]:
         """What keys and values are projections of (Eq. 2-3): x with and without positions."""
         local, mask = features.local, features.mask
         # Padding has no weight, but it could be NaN. A trace cannot ask whether there is any.
@@ -128,11 +130,8 @@ class SlotSets(nn.Module):
         return (inputs if positions is None else inputs + positions), inputs
 
     def _attention(
-        self,
-        slots: Float[Tensor, "batch slots dim"],
-        inputs: Float[Tensor, "batch inputs width"],
-        mask: Bool[Tensor, "batch inputs"],
-    ) -> Float[Tensor, "batch heads slots inputs"]:
+        self, slots: Slots, inputs: Inputs, mask: Bool[Tensor, "batch inputs"]
+    ) -> Attention:
         """Eq. 2: A = softmax over slots of k q^T / sqrt(D_h); 0 on padding."""
         rows = self.to_queries(self.query_norm(slots))
         queries = rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)
@@ -144,11 +143,7 @@ class SlotSets(nn.Module):
         attention: Tensor = logits.softmax(dim=2) * mask[:, None, None]
         return attention
 
-    def _weighted_mean(
-        self,
-        attention: Float[Tensor, "batch heads slots inputs"],
-        inputs: Float[Tensor, "batch inputs width"],
-    ) -> Float[Tensor, "batch slots dim"]:
+    def _weighted_mean(self, attention: Attention, inputs: Inputs) -> Slots:
         """Eq. 3: A normalised over the inputs, times v W_o."""
         weights = attention / (attention.sum(dim=-1, keepdim=True) + EPSILON)
         mixed = torch.unflatten(weights.flatten(1, 2) @ inputs, 1, (self.heads, self.size))
@@ -164,9 +159,7 @@ class SlotSets(nn.Module):
             return rows @ weight[0]
         return torch.einsum("nhsa,hab->nhsb", rows, weight)
 
-    def _update(
-        self, slots: Float[Tensor, "batch slots dim"], update: Float[Tensor, "batch slots dim"]
-    ) -> Float[Tensor, "batch slots dim"]:
+    def _update(self, slots: Slots, update: Slots) -> Slots:
         if self.gru is None:
             return slots + update
         before = slots.expand_as(update).flatten(0, 1)

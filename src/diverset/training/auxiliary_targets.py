@@ -110,23 +110,22 @@ def open_auxiliary_targets(
     recipe: Recipe, split: SplitData, cache: Path, progress: ProgressCallback | None = None
 ) -> AuxiliaryTargets:
     """The targets that the recipe's losses need for its training split."""
-    vectors = None
-    if recipe.loss.soft_labels:
-        vectors = caption_vectors(split.all_texts, recipe.loss.soft_backbone, cache, progress)
+    targets: dict[str, Any] = {}
+    loss, texts = recipe.loss, split.all_texts
+    if loss.soft_labels:
+        targets["caption_vectors"] = caption_vectors(texts, loss.soft_backbone, cache, progress)
     runs = [run.strip() for run in (recipe.distill.runs or "").split(",") if run.strip()]
     teachers = [open_teacher(run, recipe.data, split.dataset, cache, progress) for run in runs]
-    related = is_long = None
-    if recipe.loss.mask_related:
-        related = RelatedTexts(split.dataset, split.all_texts)
-    if recipe.loss.mask_related or recipe.data.short_texts:
-        is_long = torch.tensor([len(text.split()) > MAX_SHORT_WORDS for text in split.all_texts])
-    captions, vocabulary_size = None, 0
-    if recipe.loss.captioning:
+    if loss.mask_related:
+        targets["related_texts"] = RelatedTexts(split.dataset, texts)
+    if loss.mask_related or recipe.data.short_texts:
+        targets["is_long"] = torch.tensor([len(text.split()) > MAX_SHORT_WORDS for text in texts])
+    if loss.captioning:
         # Not the ids that the text encoder reads: those are augmented, or another network's tokens.
         vocabulary = Vocabulary.build(split.dataset.captions, recipe.data.min_count)
-        captions = [vocabulary.encode(text) for text in split.all_texts]
-        vocabulary_size = len(vocabulary)
-    return AuxiliaryTargets(vectors, teachers, related, is_long, captions, vocabulary_size)
+        targets["captions"] = [vocabulary.encode(text) for text in texts]
+        targets["vocabulary_size"] = len(vocabulary)
+    return AuxiliaryTargets(teachers=teachers, **targets)
 
 
 def caption_vectors(

@@ -76,7 +76,8 @@ def fit(
     while state.epoch < config.epochs and not out_of_patience(state, config):
         set_training_mode(model, recipe, state.epoch)
         if forward is None or state.epoch == config.frozen_epochs:  # the backbone is trained now
-            forward = wrap(model, fabric)
+            # Not fabric.setup: its wrapper cannot pass frozen dataclasses.
+            forward = DistributedDataParallel(model) if fabric.world_size > 1 else model
         started = time.monotonic()
         epoch_batches = replace(batches, epoch=state.epoch)
         for batch in epoch_batches.iterate(first=state.batch, workers=config.workers):
@@ -111,14 +112,6 @@ def fit(
     if fabric.is_global_zero:
         write_json(folder / RESULT, result)
     return result
-
-
-def wrap(model: Model, fabric: Fabric) -> nn.Module:
-    """The model with gradients averaged over processes, of the parameters that are trained now.
-
-    Not fabric.setup: its wrapper cannot pass frozen dataclasses.
-    """
-    return DistributedDataParallel(model) if fabric.world_size > 1 else model
 
 
 def compute_losses(
