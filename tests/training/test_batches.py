@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from diverset.recipe.config import DataConfig, Recipe, TrainConfig
+from diverset.recipe.config import DataConfig, LossConfig, Recipe, TrainConfig
 from diverset.training.batches import Batches, draw_order
 
 
@@ -31,8 +31,12 @@ def batches(
         weights=weights,
         short_texts=None if short_by_image is None else SimpleNamespace(by_image=short_by_image),
     )
-    train = TrainConfig(batch_size=size, seed=seed, captions=captions)
-    return Batches(split, Recipe(train=train, data=DataConfig(short_texts=short_share)), **options)
+    recipe = Recipe(
+        train=TrainConfig(batch_size=size, seed=seed, captions=captions),
+        data=DataConfig(short_texts=short_share),
+        loss=LossConfig(contrastive=1.0),
+    )
+    return Batches(split, recipe, **options)
 
 
 def images_of(epoch: Batches, **options):
