@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from diverset.errors import ShapeError
-from diverset.features.gru import read_padded
 from diverset.types import Padded
 
 
@@ -50,8 +49,16 @@ class Captioner(nn.Module):
     ) -> Float[Tensor, "batch steps vocabulary"]:
         """Log-probabilities of every next word, given the words before it; length - 2 steps."""
         regions = regions.real_first()
-        inputs = self.dropout(self.projection(regions.values))
-        encoded, final = read_padded(self.encoder, inputs, regions.mask)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.dropout(self.projection(regions.values)),
+            regions.mask.sum(dim=1).cpu(),
+            batch_first=True,
+            enforce_sorted=False,
+        )
+        states, final = self.encoder(packed)
+        encoded, _ = nn.utils.rnn.pad_packed_sequence(
+            states, batch_first=True, total_length=regions.mask.shape[1]
+        )
         state, padding = final[0], ~regions.mask[..., None]
         # The regions' part of the attention is the same in every step.
         of_regions, of_state = self.attention.weight.chunk(2, dim=1)

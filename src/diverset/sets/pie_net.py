@@ -5,11 +5,10 @@ same input.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from diverset.features.pooling import Local, Mask
 from diverset.types import EmbeddingSets, Features
 
 
@@ -23,7 +22,9 @@ class InputAttention(nn.Module):
         nn.init.xavier_uniform_(self.hidden.weight)
         nn.init.xavier_uniform_(self.scores.weight)
 
-    def forward(self, local: Local, mask: Mask) -> Float[Tensor, "batch size inputs"]:
+    def forward(
+        self, local: Float[Tensor, "batch inputs width"], mask: Bool[Tensor, "batch inputs"]
+    ) -> Float[Tensor, "batch size inputs"]:
         scores: Tensor = self.scores(torch.tanh(self.hidden(local)))
         scores = scores.masked_fill(~mask[..., None], -torch.inf)
         return scores.softmax(dim=1).transpose(1, 2)
