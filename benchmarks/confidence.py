@@ -1,16 +1,31 @@
 """How reliable are probabilities, and how often is "probably nothing like this here" true?
 
-A calibration is fitted on some splits and tested on others. Of a split in both, each half is tested
-with a calibration that was fitted on the other half. Queries are captions, noun phrases and nouns
-of the tested images, and two lists of absent things that no calibration is fitted on. Captions
-decide which images are relevant. Larger collections are filled with images of another split.
+A calibration is fitted on some splits and tested on others. A split in both is divided at random
+into parts of about 1,000 images, at least two; each is tested with a calibration that was fitted on
+the others. Queries are captions, noun phrases and nouns of the tested images, and two lists of
+absent things that no calibration is fitted on. Captions decide which images are relevant. Larger
+collections are filled with images of another split.
 
     python benchmarks/confidence.py photos --data path/to/datasets \\
         --fit coco:val_more flickr8k:val --test coco:val flickr8k:val --fill coco:train
+
+With --repeats, deciles are those of several random divisions: every image is tested in several
+collections by several fits. Weak confidence is measured in the first division.
+
+    python benchmarks/confidence.py photos --data path/to/datasets --repeats 10 \\
+        --fit coco:val_more flickr8k:val --test coco:val flickr8k:val
+    python benchmarks/confidence.py photos --data path/to/datasets --repeats 3 \\
+        --fit coco:val+val_more flickr8k:val --test coco:val+val_more
 """
 
 import argparse
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +36,7 @@ from diverset import Model
 from diverset.data import CaptionDataset
 from diverset.evaluation.calibrate import encode_images
 from diverset.evaluation.calibration import GOOD, Calibration
-from diverset.evaluation.calibration_fit import fit_calibration
+from diverset.evaluation.calibration_fit import HITS, fit_calibration
 from diverset.evaluation.calibration_report import image_probabilities, reliability, weak_share
 from diverset.evaluation.caption_words import CaptionWords
 from diverset.evaluation.labelled_collection import COLLECTION, Collection
@@ -33,6 +48,7 @@ from diverset.recipe.datasets import DatasetReader, join_datasets
 SIZES = (1, 3, 10, 12, 100, 500, 1000, 10_000)
 QUERIES = 1000  # of each kind per tested collection
 REPEATS = 5  # random collections per query
+LEAST = 0.1  # probability of a pair that is not one of the ten best hits
 
 
 class Images(NamedTuple):
@@ -45,12 +61,37 @@ class Images(NamedTuple):
         return Images(self.dataset.subset(rows.tolist()), self.sets[torch.from_numpy(rows)])
 
 
+class KnownTexts:
+    """A model that encodes every text once."""
+
+    def __init__(self, model: Model) -> None:
+        self.config, self._model = model.config, model
+        self._sets: dict[str, torch.Tensor] = {}
+
+    def encode_texts(self, texts: list[str]) -> torch.Tensor:
+        new = [text for text in dict.fromkeys(texts) if text not in self._sets]
+        if new:
+            self._sets.update(zip(new, self._model.encode_texts(new), strict=True))
+        return torch.stack([self._sets[text] for text in texts])
+
+
 class Tested(NamedTuple):
     """A calibration, images that it was not fitted on, and their labelled queries."""
 
     calibration: Calibration
     images: Images
     collection: Collection
+
+
+class Hits(NamedTuple):
+    """Pairs of a query and an image: the ten best, and others of `LEAST` or more."""
+
+    probabilities: np.ndarray
+    relevant: np.ndarray
+    best: np.ndarray  # whether it is one of the ten best hits
+    kinds: np.ndarray
+    texts: np.ndarray  # a number per text
+    images: np.ndarray  # a number per image
 
 
 def main() -> None:
@@ -60,51 +101,90 @@ def main() -> None:
     parser.add_argument("--fit", nargs="+", required=True, help="splits")
     parser.add_argument("--test", nargs="+", required=True, help="splits")
     parser.add_argument("--fill", help="split that fills the largest collection")
+    parser.add_argument("--repeats", type=int, default=1, help="random divisions (default: 1)")
+    parser.add_argument("--cache", type=Path, help="folder that keeps the sets of images")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rng = np.random.default_rng(args.seed)
     model, data = open_run(args.model)
     data = EvalOptions(root=args.data).data_config(data)
     vocabulary = CaptionWords.of(DatasetReader(data, captions_only=True).read(data.train).captions)
-    reader = DatasetReader(data)
-    images = {
-        split: read(model, reader.read(split)) for split in dict.fromkeys([*args.fit, *args.test])
-    }
-    both = [split for split in args.fit if split in args.test]
-    halves = {split: np.array_split(rng.permutation(len(images[split].sets)), 2) for split in both}
-    fixed = [
-        collection
-        for split in args.fit
-        if split not in both
-        for collection in collections(model, images[split], vocabulary, rng)
-    ]
-    tested: dict[str, list[Tested]] = {split: [] for split in args.test}
-    for fold in range(2 if both else 1):
-        fitted = list(fixed)
-        for split in both:
-            half = images[split].subset(halves[split][fold])
-            fitted += collections(model, half, vocabulary, rng)
-        calibration = fit_calibration(fitted, vocabulary, rng)
-        print(f"fitted on {sum(map(len, fitted)):,} images")
-        for split in args.test:
-            if split in both or fold == 0:
-                part = images[split].subset(halves[split][1 - fold]) if split in both else None
-                part = part or images[split]
-                queries = Collection.of(model, part.dataset, part.sets, vocabulary, rng, QUERIES)
-                tested[split].append(Tested(calibration, part, queries))
+    reader, texts = DatasetReader(data), KnownTexts(model)
+    splits = dict.fromkeys([*args.fit, *args.test])
+    images = {split: read(model, reader.read(split), args.cache) for split in splits}
+
+    @cache
+    def whole(split: str) -> list[Collection]:
+        return collections(texts, images[split], vocabulary, rng)
+
+    @cache
+    def tested_whole(split: str) -> Collection:
+        return tested_part(images[split])
+
+    def tested_part(part: Images) -> Collection:
+        return Collection.of(texts, part.dataset, part.sets, vocabulary, rng, QUERIES)
+
+    first: dict[str, list[Tested]] = {split: [] for split in args.test}
+    hits: dict[str, list[Hits]] = {split: [] for split in args.test}
+    number = defaultdict[str, int](count().__next__)
+    for repeat in range(args.repeats):
+        for split, rest, part in divide(args.fit, args.test, images, rng):
+            fitted = [each for other in args.fit if other != split for each in whole(other)]
+            if rest:
+                fitted += collections(texts, rest, vocabulary, rng)
+            calibration = fit_calibration(fitted, vocabulary, rng)
+            print(f"fitted on {sum(map(len, fitted)):,} images", flush=True)
+            tested = {
+                other: Tested(calibration, images[other], tested_whole(other))
+                for other in args.test
+                if other not in args.fit
+            }
+            if split:
+                tested[split] = Tested(calibration, part, tested_part(part))
+            for name, each in tested.items():
+                hits[name].append(shown_hits(each, number))
+                if repeat == 0:
+                    first[name].append(each)
     fill = None
     if args.fill:
         others = reader.read(args.fill)
-        needed = max(SIZES) - min(len(each.collection) for all in tested.values() for each in all)
-        fill = read(model, others.subset(rng.permutation(len(others))[:needed].tolist()))
-    for split, parts in tested.items():
-        print(f"\n{split}: {' and '.join(f'{len(part.collection):,}' for part in parts)} images")
-        report_weak(parts, fill, model, rng)
-        report_deciles(parts, rng)
+        needed = max(SIZES) - min(len(each.collection) for all in first.values() for each in all)
+        others = others.subset(rng.permutation(len(others))[:needed].tolist())
+        fill = read(model, others, args.cache)
+    for split, parts in first.items():
+        print(f"\n{split}: {', '.join(f'{len(part.collection):,}' for part in parts)} images")
+        report_weak(parts, fill, texts, rng)
+        report_deciles(Hits(*map(np.concatenate, zip(*hits[split], strict=True))), rng)
 
 
-def read(model: Model, dataset: CaptionDataset) -> Images:
-    return Images(dataset, encode_images(model, dataset))
+def read(model: Model, dataset: CaptionDataset, folder: Path | None) -> Images:
+    """Encode the images of a dataset, or read their sets from a folder."""
+    if folder is None:
+        return Images(dataset, encode_images(model, dataset))
+    ids = hashlib.sha256("\n".join([dataset.name, *dataset.image_ids]).encode()).hexdigest()
+    file = folder / f"{model.fingerprint()}-{ids[:16]}.pt"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(encode_images(model, dataset).half(), file)
+    return Images(dataset, torch.load(file).float())
+
+
+Division = tuple[str | None, Images | None, Images | None]
+
+
+def divide(
+    fit: list[str], test: list[str], images: dict[str, Images], rng: np.random.Generator
+) -> Iterator[Division]:
+    """A split that is fitted and tested, its fitted rest, and its tested part; or nothing."""
+    both = [split for split in fit if split in test]
+    if not both:
+        yield None, None, None
+    for split in both:
+        size = len(images[split].sets)
+        parts = np.array_split(rng.permutation(size), max(round(size / COLLECTION), 2))
+        for number, part in enumerate(parts):
+            rest = np.concatenate(parts[:number] + parts[number + 1 :])
+            yield split, images[split].subset(rest), images[split].subset(part)
 
 
 def collections(
@@ -114,6 +194,28 @@ def collections(
     rows = rng.permutation(len(images.sets))
     parts = [images.subset(part) for part in np.array_split(rows, -(-len(rows) // COLLECTION))]
     return [Collection.of(model, part.dataset, part.sets, vocabulary, rng) for part in parts]
+
+
+def shown_hits(tested: Tested, number: dict[str, int]) -> Hits:
+    images = np.array([number[image] for image in tested.images.dataset.image_ids])
+    columns = []
+    for query, scores in zip(tested.collection.queries, tested.collection.scores, strict=True):
+        if query.kind in PRESENT:
+            order = np.argsort(-scores)
+            probabilities = tested.calibration.probabilities(scores[order], query.text)
+            shown = max(HITS, int((probabilities >= LEAST).sum()))
+            order = order[:shown]
+            labels = (PRESENT.index(query.kind), number[f"text {query.text}"])
+            columns.append(
+                (
+                    probabilities[:shown],
+                    query.relevant[order],
+                    np.arange(shown) < HITS,
+                    *(np.full(shown, label) for label in labels),
+                    images[order],
+                )
+            )
+    return Hits(*map(np.concatenate, zip(*columns, strict=True)))
 
 
 def report_weak(
@@ -158,22 +260,20 @@ def share(
     )
 
 
-def report_deciles(parts: list[Tested], rng: np.random.Generator) -> None:
+def report_deciles(hits: Hits, rng: np.random.Generator) -> None:
     print("probability, share of relevant hits with the 95 % interval, and number, per decile:")
-    for title, best in (("ten best hits", 10), ("any image", None)):
-        for kinds in (PRESENT, *((kind,) for kind in PRESENT)):
-            rated = [
-                image_probabilities(each.calibration, each.collection, best, kinds)
-                for each in parts
-            ]
-            width = min(values.shape[1] for values, _ in rated)
-            values, relevant = (
-                np.concatenate([matrix[:, :width] for matrix in column])
-                for column in zip(*rated, strict=True)
+    for title, chosen in (
+        ("ten best hits", hits.best),
+        (f"any image of {LEAST:.0%} or more", hits.probabilities >= LEAST),
+    ):
+        for name in ("all kinds", *PRESENT):
+            of_kind = (
+                chosen if name == "all kinds" else chosen & (hits.kinds == PRESENT.index(name))
             )
-            deciles = reliability(values, relevant, rng)
+            rows = Hits(*(column[of_kind] for column in hits))
+            deciles = reliability(rows.probabilities, rows.relevant, rng, rows.texts, rows.images)
             shown = ", ".join(f"{decile} {decile.hits:,}" for decile in deciles)
-            print(f"{title}, {'all kinds' if len(kinds) > 1 else kinds[0]}: {shown}")
+            print(f"{title}, {name}: {shown}")
 
 
 def join(images: Images, fill: Images, size: int) -> Images:

@@ -84,6 +84,18 @@ def test_intervals_of_deciles_contain_hits_of_the_same_query_together():
     assert decile.margin == pytest.approx(1.96 * np.sqrt(0.25 / 400), rel=0.2)
 
 
+def test_intervals_contain_every_kind_of_cluster():
+    """If relevance depends on the image alone, many texts do not make the interval narrower."""
+    rng = np.random.default_rng(0)
+    relevant = np.repeat(rng.random((1, 200)) < 0.55, 50, axis=0)
+    texts, images = np.indices(relevant.shape)
+    said = np.full(relevant.shape, 0.55)
+    [of_texts] = reliability(said, relevant, rng, texts)
+    [of_both] = reliability(said, relevant, rng, texts, images)
+    assert of_texts.margin == pytest.approx(0, abs=1e-9)
+    assert of_both.margin == pytest.approx(1.96 * np.sqrt(0.25 / 200), rel=0.2)
+
+
 def test_every_dataset_has_the_same_weight():
     """Many collections of which less is relevant do not outvote one of another dataset."""
     many = [make_collection(seed, dataset="many") for seed in range(4)]

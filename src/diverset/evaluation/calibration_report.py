@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diverset.evaluation.calibration import Calibration
 from diverset.evaluation.calibration_fit import HITS
@@ -27,7 +27,7 @@ class Decile(NamedTuple):
     Attributes:
         said: their mean probability.
         observed: the share of relevant ones.
-        margin: half the width of the 95 % interval of the difference, over random queries.
+        margin: half the width of the 95 % interval of the difference, over random clusters.
         hits: number.
     """
 
@@ -88,38 +88,59 @@ def reliability(
     probabilities: Float[np.ndarray, "queries hits"],
     relevant: Bool[np.ndarray, "queries hits"],
     rng: np.random.Generator,
+    *clusters: Int[np.ndarray, "queries hits"],
 ) -> list[Decile]:
     """Compare probabilities with shares of relevant hits, in deciles of probability.
 
-    Intervals come from random samples of the queries: hits of one query are not independent.
+    Intervals come from random samples of the queries: hits of one query are not independent. If
+    other clusters are given, for example a number per text and a number per image, the variances
+    of samples of each are added.
 
     >>> said, relevant = np.full((40, 1), 0.25), np.arange(40)[:, None] < 10
     >>> [decile] = reliability(said, relevant, np.random.default_rng(0))
     >>> decile[:2], decile.hits
     ((0.25, 0.25), 40)
     """
-    queries = len(probabilities)
     decile = np.minimum((10 * probabilities).astype(int), 9)
-    rows = np.arange(queries)[:, None] * 10 + decile
-    sums = [
-        np.bincount(rows.ravel(), weights.ravel(), minlength=10 * queries).reshape(queries, 10)
+    hits, said, observed = (
+        np.bincount(decile.ravel(), weights.ravel(), minlength=10)
         for weights in (np.ones_like(probabilities), probabilities, relevant.astype(float))
+    )
+    if not clusters:
+        queries = np.arange(len(probabilities))[:, None]
+        clusters = (np.broadcast_to(queries, probabilities.shape),)
+    shown = np.flatnonzero(hits >= MIN_HITS)
+    margins = [
+        _margins(decile, probabilities - relevant, labels, shown, rng) for labels in clusters
     ]
-    samples = rng.multinomial(queries, np.full(queries, 1 / queries), SAMPLES)
-    hits, said, observed = (values.sum(axis=0) for values in sums)
-    drawn = [samples @ values for values in sums]
-    with np.errstate(invalid="ignore"):
-        differences = (drawn[1] - drawn[2]) / drawn[0]
+    means = (said[shown] / hits[shown], observed[shown] / hits[shown])
+    columns = (*means, np.linalg.norm(margins, axis=0), hits[shown])
     return [
-        Decile(
-            float(said[number] / hits[number]),
-            float(observed[number] / hits[number]),
-            float(np.ptp(np.nanquantile(differences[:, number], [0.025, 0.975])) / 2),
-            int(hits[number]),
-        )
-        for number in range(10)
-        if hits[number] >= MIN_HITS
+        Decile(float(said), float(observed), float(margin), int(count))
+        for said, observed, margin, count in zip(*columns, strict=True)
     ]
+
+
+def _margins(
+    decile: Int[np.ndarray, "queries hits"],
+    excess: Float[np.ndarray, "queries hits"],
+    labels: Int[np.ndarray, "queries hits"],
+    shown: Int[np.ndarray, " shown"],
+    rng: np.random.Generator,
+) -> Float[np.ndarray, " shown"]:
+    """Half the width of the 95 % interval of the mean excess of deciles, over random clusters."""
+    count = int(labels.max()) + 1
+    cells = (10 * labels + decile).ravel()
+    hits, sums = (
+        np.bincount(cells, weights.ravel(), minlength=10 * count).reshape(count, 10)
+        for weights in (np.ones_like(excess), excess)
+    )
+    samples = rng.multinomial(count, np.full(count, 1 / count), SAMPLES)
+    with np.errstate(invalid="ignore"):
+        means = (samples @ sums[:, shown]) / (samples @ hits[:, shown])
+    low, high = np.nanquantile(means, [0.025, 0.975], axis=0)
+    margins: Float[np.ndarray, " shown"] = (high - low) / 2
+    return margins
 
 
 def risk_coverage(
