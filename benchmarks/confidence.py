@@ -10,7 +10,7 @@ collections are filled with images of another split.
         --fit coco:val_more flickr8k:val --test coco:val flickr8k:val --fill coco:train
 
 With --repeats, deciles are those of several random divisions: every image is tested in several
-collections by several fits. Weak confidence is measured in the first division.
+collections by several fits. Weak confidence, which takes longer, is then left out.
 
     python benchmarks/confidence.py photos --data path/to/datasets --repeats 10 \\
         --fit coco:val_more flickr8k:val --test coco:val flickr8k:val
@@ -40,6 +40,7 @@ from diverset.evaluation.calibration_fit import HITS, fit_calibration
 from diverset.evaluation.calibration_report import image_probabilities, reliability, weak_share
 from diverset.evaluation.caption_words import CaptionWords
 from diverset.evaluation.labelled_collection import COLLECTION, Collection
+from diverset.evaluation.labelled_collection import QUERIES as FITTED_QUERIES
 from diverset.evaluation.labelled_queries import LISTED, PRESENT, LabelledQuery, absent_queries
 from diverset.evaluation.open_run import open_run
 from diverset.evaluation.options import EvalOptions
@@ -112,48 +113,25 @@ def main() -> None:
     reader, texts = DatasetReader(data), KnownTexts(model)
     splits = dict.fromkeys([*args.fit, *args.test])
     images = {split: read(model, reader.read(split), args.cache) for split in splits}
-
-    @cache
-    def whole(split: str) -> list[Collection]:
-        return collections(texts, images[split], vocabulary, rng)
-
-    @cache
-    def tested_whole(split: str) -> Collection:
-        return tested_part(images[split])
-
-    def tested_part(part: Images) -> Collection:
-        return Collection.of(texts, part.dataset, part.sets, vocabulary, rng, QUERIES)
-
-    first: dict[str, list[Tested]] = {split: [] for split in args.test}
+    experiment = Experiment(texts, vocabulary, images, rng)
+    parts: dict[str, list[Tested]] = {split: [] for split in args.test}
     hits: dict[str, list[Hits]] = {split: [] for split in args.test}
     number = defaultdict[str, int](count().__next__)
-    for repeat in range(args.repeats):
-        for split, rest, part in divide(args.fit, args.test, images, rng):
-            fitted = [each for other in args.fit if other != split for each in whole(other)]
-            if rest:
-                fitted += collections(texts, rest, vocabulary, rng)
-            calibration = fit_calibration(fitted, vocabulary, rng)
-            print(f"fitted on {sum(map(len, fitted)):,} images", flush=True)
-            tested = {
-                other: Tested(calibration, images[other], tested_whole(other))
-                for other in args.test
-                if other not in args.fit
-            }
-            if split:
-                tested[split] = Tested(calibration, part, tested_part(part))
-            for name, each in tested.items():
-                hits[name].append(shown_hits(each, number))
-                if repeat == 0:
-                    first[name].append(each)
+    for _ in range(args.repeats):
+        for split, tested in experiment.run(args.fit, args.test):
+            hits[split].append(shown_hits(tested, number))
+            if args.repeats == 1:
+                parts[split].append(tested)
     fill = None
-    if args.fill:
+    if args.fill and args.repeats == 1:
         others = reader.read(args.fill)
-        needed = max(SIZES) - min(len(each.collection) for all in first.values() for each in all)
+        needed = max(SIZES) - min(len(each.collection) for all in parts.values() for each in all)
         others = others.subset(rng.permutation(len(others))[:needed].tolist())
         fill = read(model, others, args.cache)
-    for split, parts in first.items():
-        print(f"\n{split}: {', '.join(f'{len(part.collection):,}' for part in parts)} images")
-        report_weak(parts, fill, texts, rng)
+    for split in args.test:
+        print(f"\n{split}: {len(images[split].sets):,} images, tested {len(hits[split])} times")
+        if parts[split]:
+            report_weak(parts[split], fill, texts, rng)
         report_deciles(Hits(*map(np.concatenate, zip(*hits[split], strict=True))), rng)
 
 
@@ -169,31 +147,55 @@ def read(model: Model, dataset: CaptionDataset, folder: Path | None) -> Images:
     return Images(dataset, torch.load(file).float())
 
 
-Division = tuple[str | None, Images | None, Images | None]
+class Experiment:
+    """Fits and tests on random divisions of splits."""
 
+    def __init__(
+        self,
+        texts: KnownTexts,
+        vocabulary: CaptionWords,
+        images: dict[str, Images],
+        rng: np.random.Generator,
+    ) -> None:
+        self.texts, self.vocabulary, self.images, self.rng = texts, vocabulary, images, rng
+        self.fitted_whole = cache(lambda split: self.fitted(images[split]))
+        self.tested_whole = cache(lambda split: self.tested(images[split]))
 
-def divide(
-    fit: list[str], test: list[str], images: dict[str, Images], rng: np.random.Generator
-) -> Iterator[Division]:
-    """A split that is fitted and tested, its fitted rest, and its tested part; or nothing."""
-    both = [split for split in fit if split in test]
-    if not both:
-        yield None, None, None
-    for split in both:
-        size = len(images[split].sets)
-        parts = np.array_split(rng.permutation(size), max(round(size / COLLECTION), 2))
+    def run(self, fit: list[str], test: list[str]) -> Iterator[tuple[str, Tested]]:
+        """Test all splits; those that are fitted too by parts, each by a fit on the others."""
+        both = [split for split in fit if split in test]
+        for divided in both or [None]:
+            whole = [each for split in fit if split != divided for each in self.fitted_whole(split)]
+            for rest, part in self.divide(self.images[divided]) if divided else [(None, None)]:
+                fitted = [*whole, *(self.fitted(rest) if rest else [])]
+                calibration = fit_calibration(fitted, self.vocabulary, self.rng)
+                print(f"fitted on {sum(map(len, fitted)):,} images", flush=True)
+                if part:
+                    yield divided, Tested(calibration, part, self.tested(part))
+                for split in test:
+                    if split not in both:
+                        images, collection = self.images[split], self.tested_whole(split)
+                        yield split, Tested(calibration, images, collection)
+
+    def divide(self, images: Images) -> Iterator[tuple[Images, Images]]:
+        """Random parts of a split, each after the rest."""
+        size = len(images.sets)
+        parts = np.array_split(self.rng.permutation(size), max(round(size / COLLECTION), 2))
         for number, part in enumerate(parts):
             rest = np.concatenate(parts[:number] + parts[number + 1 :])
-            yield split, images[split].subset(rest), images[split].subset(part)
+            yield images.subset(rest), images.subset(part)
 
+    def fitted(self, images: Images) -> list[Collection]:
+        """Random collections of at most `COLLECTION` images."""
+        rows = self.rng.permutation(len(images.sets))
+        parts = np.array_split(rows, -(-len(rows) // COLLECTION))
+        return [self.collection(images.subset(part), FITTED_QUERIES) for part in parts]
 
-def collections(
-    model: Model, images: Images, vocabulary: CaptionWords, rng: np.random.Generator
-) -> list[Collection]:
-    """Random collections of at most `COLLECTION` images."""
-    rows = rng.permutation(len(images.sets))
-    parts = [images.subset(part) for part in np.array_split(rows, -(-len(rows) // COLLECTION))]
-    return [Collection.of(model, part.dataset, part.sets, vocabulary, rng) for part in parts]
+    def tested(self, images: Images) -> Collection:
+        return self.collection(images, QUERIES)
+
+    def collection(self, images: Images, queries: int) -> Collection:
+        return Collection.of(self.texts, *images, self.vocabulary, self.rng, queries)
 
 
 def shown_hits(tested: Tested, number: dict[str, int]) -> Hits:
@@ -261,7 +263,7 @@ def share(
 
 
 def report_deciles(hits: Hits, rng: np.random.Generator) -> None:
-    print("probability, share of relevant hits with the 95 % interval, and number, per decile:")
+    print("probability, share of relevant hits and its 95 % interval, in percent, per decile:")
     for title, chosen in (
         ("ten best hits", hits.best),
         (f"any image of {LEAST:.0%} or more", hits.probabilities >= LEAST),
@@ -272,8 +274,12 @@ def report_deciles(hits: Hits, rng: np.random.Generator) -> None:
             )
             rows = Hits(*(column[of_kind] for column in hits))
             deciles = reliability(rows.probabilities, rows.relevant, rng, rows.texts, rows.images)
-            shown = ", ".join(f"{decile} {decile.hits:,}" for decile in deciles)
-            print(f"{title}, {name}: {shown}")
+            shown = ", ".join(
+                f"{100 * each.said:.1f} {100 * each.observed:.1f} ±{100 * each.margin:.1f}"
+                for each in deciles
+            )
+            largest = max(abs(each.said - each.observed) for each in deciles)
+            print(f"{title}, {name}: {shown}; largest deviation {100 * largest:.1f}", flush=True)
 
 
 def join(images: Images, fill: Images, size: int) -> Images:
