@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from diverset.errors import CheckpointError
+from diverset.errors import CheckpointError, LockedError
+from diverset.reproduce import train_runs as train_runs_module
 from diverset.reproduce.studies.similarity import SMOOTH
 from diverset.reproduce.train_runs import plan, train_runs
 from diverset.reproduce.variants import Variant
-from diverset.reproduce.worker import LOCK
+from diverset.reproduce.worker import LOCK, work
 from diverset.runtime.locks import file_lock
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:lightning_fabric")
@@ -103,6 +104,26 @@ def test_a_run_that_another_process_trains_is_waited_for(experiment, tmp_path):
     assert train_runs(experiment, [run]) == {}
     other.join()
     assert (run.folder / "result.json").stat().st_mtime > released[0]
+
+
+def test_a_run_whose_features_another_process_writes_is_tried_again_after_a_pause(
+    experiment, tmp_path, monkeypatch, capsys
+):
+    experiment, attempts = replace(experiment, runs=tmp_path, seeds=1), []
+
+    def work_when_unlocked(*args):
+        attempts.append(time.monotonic())
+        if len(attempts) < 3:
+            raise LockedError("another process writes these features")
+        work(*args)
+
+    monkeypatch.setattr(train_runs_module, "work", work_when_unlocked)
+    monkeypatch.setattr(train_runs_module, "LOCKED_SECONDS", 0.3)
+    run = experiment.run_for(SMOOTH, 0)
+    assert train_runs(experiment, [run]) == {}
+    assert run.is_trained and len(attempts) == 3
+    assert attempts[1] - attempts[0] >= 0.3 and attempts[2] - attempts[1] >= 0.3
+    assert capsys.readouterr().out.count("waits for another process") == 2
 
 
 def test_a_folder_with_other_settings_is_rejected(experiment, tmp_path):

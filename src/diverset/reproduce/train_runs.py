@@ -27,6 +27,8 @@ from diverset.runtime.locks import is_locked
 
 LOG = "train.log"
 POLL_SECONDS = 0.2
+LOCKED_SECONDS = 30.0
+"""Pause after a run that waits for another process, which trains it or writes the features it reads."""
 
 
 @dataclass
@@ -36,6 +38,13 @@ class _Queue:
     total: int
     active: dict[Path, tuple[Run, subprocess.Popen[bytes], float]] = field(default_factory=dict)
     failed: dict[Path, str] = field(default_factory=dict)
+    paused_until: float = 0.0
+
+    def wait_for(self, run: Run) -> None:
+        """Try a run again later that another process has locked."""
+        self.waiting.append(run)
+        self.paused_until = time.monotonic() + LOCKED_SECONDS
+        self.report(run, "waits for another process")
 
     def report(self, run: Run, message: str) -> None:
         done = self.total - len(self.waiting) - len(self.active)
@@ -84,7 +93,7 @@ def _terminating_children(queue: _Queue) -> Iterator[None]:
 def _start(queue: _Queue) -> None:
     experiment = queue.experiment
     for run in list(queue.waiting):
-        if len(queue.active) >= max(1, experiment.jobs):
+        if len(queue.active) >= max(1, experiment.jobs) or time.monotonic() < queue.paused_until:
             return
         if run.report(experiment.split).exists():
             queue.waiting.remove(run)
@@ -118,7 +127,7 @@ def _run_here(queue: _Queue, run: Run) -> None:
         work(run.folder, experiment.split, experiment.cache, experiment.device)
         queue.finish(run, since)
     except LockedError:
-        queue.waiting.append(run)  # another command was faster; wait for it
+        queue.wait_for(run)
     except DiversetError as error:
         queue.finish(run, since, f"{type(error).__name__}: {error}")
 
@@ -130,7 +139,7 @@ def _collect(queue: _Queue) -> None:
         del queue.active[folder]
         code = process.returncode
         if code == EXIT_LOCKED:
-            queue.waiting.append(run)  # another command was faster; wait for it
+            queue.wait_for(run)
         elif code < 0:
             queue.finish(run, since, f"killed by signal {-code}; run the same command to resume")
         else:
