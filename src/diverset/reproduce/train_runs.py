@@ -28,7 +28,7 @@ from diverset.runtime.locks import is_locked
 LOG = "train.log"
 POLL_SECONDS = 0.2
 LOCKED_SECONDS = 30.0
-"""Pause after a run that waits for another process, which trains it or writes the features it reads."""
+"""Pause after a run had to wait for another process, which trains it or writes its features."""
 
 
 @dataclass
