@@ -43,6 +43,12 @@ def add_reproduce(verbs: Verbs) -> None:
     parser.add_argument(
         "--skip", nargs="+", help="comparison: methods to skip, e.g. SCAN, which is slow"
     )
+    add_flag(
+        parser,
+        "--no-ensembles",
+        'comparison: leave out the "+" rows of two seeds, which score all pairs again; IMRAM takes '
+        "half an hour for 1,000 images",
+    )
     add_cache(parser)
     add_device(parser)
     add_flag(parser, "--dry-run", "list the missing runs and exit")
@@ -72,6 +78,7 @@ def _reproduce(args: argparse.Namespace) -> int:
         jobs=args.jobs,
         images=tuple(args.images or ()),
         skip=tuple(args.skip or ()),
+        ensembles=not args.no_ensembles,
     )
     return run_studies(args.study, experiment, args.dry_run)
 

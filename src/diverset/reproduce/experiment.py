@@ -34,6 +34,7 @@ class Experiment:
         jobs: processes that train in parallel; 0 trains in this process.
         images: indices of the images that `attention` shows; the first ones by default.
         skip: methods that the comparison leaves out, by name.
+        ensembles: whether the comparison also evaluates two seeds together.
     """
 
     recipe_file: Path
@@ -48,6 +49,7 @@ class Experiment:
     jobs: int = 1
     images: tuple[int, ...] = ()
     skip: tuple[str, ...] = ()
+    ensembles: bool = True
 
     @property
     def name(self) -> str:

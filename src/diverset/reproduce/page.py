@@ -108,6 +108,8 @@ def _command(experiment: Experiment, study: str) -> str:
         words += ["--split", experiment.split]
     if study == "comparison" and experiment.skip:
         words += ["--skip", *(repr(name) if " " in name else name for name in experiment.skip)]
+    if study == "comparison" and not experiment.ensembles:
+        words.append("--no-ensembles")
     if study == "attention" and experiment.images:
         words += ["--images", *map(str, experiment.images)]
     return " ".join([*words, *overrides])

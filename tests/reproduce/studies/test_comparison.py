@@ -22,6 +22,11 @@ def test_every_method_has_an_ensemble_and_a_bootstrap_per_seed(experiment, read_
     for cost in ("minutes", "pair_kflops"):
         assert measured["SGRAF"][cost] == pytest.approx(sum(half[cost] for half in halves))
     assert [seed["run_seed"] for seed in numbers["paired_bootstrap"]["SCAN"]] == [0, 1]
+    single = replace(experiment, ensembles=False)
+    assert run_studies("comparison", single) == 0
+    text, numbers = read_page(single, "comparison")
+    assert numbers["ensembles"] == {} and "--no-ensembles" in text
+    assert measured.keys() == {variant["name"] for variant in numbers["variants"]}
 
 
 def test_skipping_a_mean_skips_its_parts(experiment):

@@ -137,7 +137,7 @@ def _claims(names: Sequence[str]) -> list[Claim]:
 
 def _ensemble(experiment: Experiment, variant: Variant, failed: Failed) -> dict[str, float]:
     """Recalls of the mean similarity of the first two seeds; empty if there are fewer."""
-    runs = experiment.runs_for([variant])[:ENSEMBLE]
+    runs = experiment.runs_for([variant])[:ENSEMBLE] if experiment.ensembles else []
     if len(runs) < ENSEMBLE or any(run.folder in failed for run in runs):
         return {}
     return report_metrics(load_report(experiment, runs))
