@@ -32,8 +32,10 @@ from diverset.errors import check_choice
 KINDS = ("sgr", "saf")
 SHARPNESS = 9.0
 
-Round = tuple[Tensor, ...]
-"""Weight and bias of the map from nodes to queries, and of that to messages."""
+Map = tuple[Tensor, Tensor | None]
+"""Weight and bias of a linear map."""
+Round = tuple[list[Map], tuple[Tensor, ...]]
+"""Maps from nodes to queries, applied one after the other, and the map of messages."""
 
 
 class GlobalVector(nn.Module):
@@ -77,12 +79,17 @@ class GraphReasoning(nn.Module):
         self.key = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(rounds))
         self.message = nn.ModuleList(nn.Linear(width, width) for _ in range(rounds))
 
-    def rounds(self) -> list[Round]:
-        """The maps of each round; that of the keys is part of the first, to be applied once."""
+    def rounds(self, nodes: int) -> list[Round]:
+        """The maps of each round; with many nodes, queries times keys are one product, not two."""
         rounds: list[Round] = []
         for query, key, message in zip(self.query, self.key, self.message, strict=True):
-            (weight, bias), (keys,) = query.parameters(), key.parameters()
-            rounds.append((keys.T @ weight, keys.T @ bias, *message.parameters()))
+            (keys,), (queries, bias), messages = (
+                tuple(part.parameters()) for part in (key, query, message)
+            )
+            edges: list[Map] = [(queries, bias), (keys.T, None)]
+            if nodes > len(bias):
+                edges = [(keys.T @ queries, keys.T @ bias)]
+            rounds.append((edges, messages))
         return rounds
 
     def global_node(
@@ -90,10 +97,11 @@ class GraphReasoning(nn.Module):
     ) -> Float[Tensor, "images texts width"]:
         """The node of the whole after all rounds."""
         nodes = operand(nodes)
-        for step, (weight, bias, *message) in enumerate(rounds, start=1):
+        for step, (maps, message) in enumerate(rounds, start=1):
             # The last round is only read at the global node.
             queries = nodes[:, :, :1] if step == len(rounds) else nodes
-            queries = linear(queries, weight, bias)
+            for weight, bias in maps:
+                queries = linear(queries, weight, bias)
             edges = masked_softmax(queries @ nodes.transpose(-1, -2), mask[None, :, None], dim=-1)
             nodes = overwrite(linear(edges @ nodes, *message), Tensor.relu)
         return nodes[:, :, 0]
@@ -157,7 +165,8 @@ class Sgraf(nn.Module):
             Side(images, image_mask, (self.image_vector(images, image_mask),)),
             Side(texts, text_mask, (self.text_vector(texts, text_mask)[:, None],)),
         )
-        rounds = None if self.graph is None else self.graph.rounds()
+        nodes = len(images) * text_mask.numel()
+        rounds = None if self.graph is None else self.graph.rounds(nodes)
         width = self.local_comparison.out_features
         floats = texts.shape[1] * (4 * images.shape[1] + 8 * width)
         if torch.is_grad_enabled():
