@@ -123,8 +123,11 @@ def systems() -> list[tuple[str, float, float]]:
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 9 and re.fullmatch(r"[\d.]+", cells[5]):
-            found.append((cells[0], float(cells[5]), float(cells[7].replace(",", ""))))
+        rsum = re.fullmatch(r"([\d.]+)(?: ± [\d.]+)?", cells[5]) if len(cells) == 9 else None
+        if rsum:
+            found.append((cells[0], float(rsum[1]), float(cells[7].replace(",", ""))))
+    if not found:
+        raise SystemExit("docs/systems.md has no rows of systems with numbers")
     return found
 
 
