@@ -43,7 +43,7 @@ class Comparison:
         return (
             f"RSUM {self.second:.1f} - {self.first:.1f} = {self.difference:+.1f}, "
             f"{self.confidence:.0%} interval {self.low:+.1f} to {self.high:+.1f}, "
-            f"p = {self.p_value:.3f} (paired bootstrap, {self.resamples:,} resamples)"
+            f"p = {self.p_value:.4f} (paired bootstrap, {self.resamples:,} resamples)"
         )
 
 
